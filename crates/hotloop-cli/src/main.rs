@@ -1,0 +1,2 @@
+//! The `hotloop` binary.
+fn main() {}
