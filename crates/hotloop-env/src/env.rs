@@ -1,0 +1,140 @@
+//! The trait a user implements, and the one the engine knows.
+
+use crate::{
+    ActionView, EnvError, EnvRng, ObservationMut, Philox, Rows, Space, StateReader, StateWriter,
+    Stream, Transition,
+};
+
+/// What an environment gets when it starts an episode.
+pub struct ResetCtx<'a> {
+    rng: &'a mut EnvRng,
+    seed: Philox,
+    lane: u64,
+    episode: u64,
+}
+
+impl<'a> ResetCtx<'a> {
+    /// The context of episode `episode` of `lane` in a run with this seed.
+    pub fn new(rng: &'a mut EnvRng, run_seed: u64, lane: u64, episode: u64) -> Self {
+        Self {
+            rng,
+            seed: Philox::new(run_seed, Stream::Seed),
+            lane,
+            episode,
+        }
+    }
+
+    /// The lane's own random numbers: draw the starting state from these.
+    pub fn rng(&mut self) -> &mut EnvRng {
+        self.rng
+    }
+
+    /// A seed for a simulator that wants one; another for each lane and episode.
+    pub fn seed(&self) -> u64 {
+        let words = self.seed.block(self.lane, self.episode);
+        words[0] as u64 | (words[1] as u64) << 32
+    }
+
+    /// The number of the episode that starts, from 0, counted for this lane.
+    pub fn episode(&self) -> u64 {
+        self.episode
+    }
+}
+
+/// One environment. See the crate's example.
+///
+/// `reset` and every `step` are followed by one `observe`, which writes the observation straight into
+/// the memory that inference reads. After a step that ends the episode because it was truncated the
+/// engine observes first (the final observation counts) and resets one step later; after one that
+/// terminated it resets at once.
+pub trait Env: Send {
+    /// What `observe` writes. Asked once.
+    fn observation_space(&self) -> Space;
+
+    /// What `step` takes. Asked once.
+    fn action_space(&self) -> Space;
+
+    /// Starts an episode. All randomness comes from `ctx`.
+    fn reset(&mut self, ctx: &mut ResetCtx<'_>) -> Result<(), EnvError>;
+
+    /// Takes one action.
+    fn step(&mut self, action: ActionView<'_>, rng: &mut EnvRng) -> Result<Transition, EnvError>;
+
+    /// Writes the current observation. What it leaves unwritten is unspecified.
+    fn observe(&mut self, out: &mut ObservationMut<'_>) -> Result<(), EnvError>;
+
+    /// Says which choices are allowed now: 1 for allowed, 0 for not, one byte for each choice of every
+    /// masked leaf of the action space, in order. Called after `observe`, only if the space has masks;
+    /// all are allowed by default.
+    fn action_mask(&mut self, mask: &mut [u8]) {
+        mask.fill(1);
+    }
+
+    /// Saves everything that `load` needs to go on from here bit for bit, and returns true; or returns
+    /// false (the default): then a resumed run starts a new episode in this lane.
+    fn save(&self, out: &mut StateWriter) -> bool {
+        let _ = out;
+        false
+    }
+
+    /// Goes to a state that `save` wrote.
+    fn load(&mut self, state: &mut StateReader<'_>) -> Result<(), EnvError> {
+        let _ = state;
+        Err(EnvError::new("this environment does not load states"))
+    }
+}
+
+impl<E: Env + ?Sized> Env for Box<E> {
+    fn observation_space(&self) -> Space {
+        (**self).observation_space()
+    }
+    fn action_space(&self) -> Space {
+        (**self).action_space()
+    }
+    fn reset(&mut self, ctx: &mut ResetCtx<'_>) -> Result<(), EnvError> {
+        (**self).reset(ctx)
+    }
+    fn step(&mut self, action: ActionView<'_>, rng: &mut EnvRng) -> Result<Transition, EnvError> {
+        (**self).step(action, rng)
+    }
+    fn observe(&mut self, out: &mut ObservationMut<'_>) -> Result<(), EnvError> {
+        (**self).observe(out)
+    }
+    fn action_mask(&mut self, mask: &mut [u8]) {
+        (**self).action_mask(mask);
+    }
+    fn save(&self, out: &mut StateWriter) -> bool {
+        (**self).save(out)
+    }
+    fn load(&mut self, state: &mut StateReader<'_>) -> Result<(), EnvError> {
+        (**self).load(state)
+    }
+}
+
+/// A block of lanes that are stepped together: the one trait the engine knows.
+///
+/// [`Copies`](crate::Copies) makes one of any [`Env`]; a batched simulator implements it directly. For
+/// every lane of `rows` exactly one outcome is given in every call: see [`Rows`].
+pub trait VectorEnv: Send {
+    /// The number of lanes.
+    fn lanes(&self) -> usize;
+
+    /// Starts the first episode of every lane: `rows` is before its first row, every lane's turn is
+    /// [`Turn::Reset`](crate::Turn::Reset).
+    fn reset(&mut self, rows: &mut Rows<'_>);
+
+    /// Gives every lane its turn.
+    fn step(&mut self, rows: &mut Rows<'_>);
+
+    /// As [`Env::save`], for one lane of the block.
+    fn save(&self, lane: usize, out: &mut StateWriter) -> bool {
+        let _ = (lane, out);
+        false
+    }
+
+    /// As [`Env::load`], for one lane of the block.
+    fn load(&mut self, lane: usize, state: &mut StateReader<'_>) -> Result<(), EnvError> {
+        let _ = (lane, state);
+        Err(EnvError::new("this environment does not load states"))
+    }
+}

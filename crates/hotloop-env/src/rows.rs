@@ -1,0 +1,268 @@
+//! The two rows of the slab that a block touches in one step, as a writer in which each outcome
+//! hands out the one place that its observation belongs to.
+//!
+//! Row `t` holds the decisions; the outcome of each goes beside it. The observation that follows goes
+//! into row `t + 1`, whatever it is: the next of the episode, the first of the next episode (after
+//! termination), or the final one (after truncation), which is marked as not to be trained on. The
+//! turn after a truncation is [`Turn::Reset`].
+
+use crate::{
+    ActionView, End, EnvRng, Fault, FaultPhase, ObservationMut, ResetCtx, Spaces, Stream,
+    Transition,
+};
+
+/// Flags of a row's `ends` byte.
+pub mod end_flags {
+    /// The decision process ended with this row's action, for the learner.
+    pub const TERMINATED: u8 = 1;
+    /// The episode was cut after this row's action, for the learner.
+    pub const TRUNCATED: u8 = 2;
+    /// The environment's own episode is over: its totals stand in `episode_returns` and `episode_lengths`.
+    pub const EPISODE: u8 = 4;
+}
+
+/// The totals of a lane's episode so far, of raw rewards.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LaneTotals {
+    /// The sum of raw rewards.
+    pub episode_return: f64,
+    /// The number of steps.
+    pub episode_length: u32,
+    /// Failures since the last step that went well.
+    pub failures: u32,
+    /// Episodes started.
+    pub episodes: u64,
+}
+
+/// What the engine keeps for each lane of a block: its random numbers and totals.
+#[derive(Clone, Debug)]
+pub struct LaneStates {
+    seed: u64,
+    first_lane: usize,
+    /// The random numbers of each lane's environment.
+    pub rngs: Vec<EnvRng>,
+    /// The totals of each lane.
+    pub totals: Vec<LaneTotals>,
+}
+
+impl LaneStates {
+    /// The states of lanes `first_lane .. first_lane + lanes` at the start of a run.
+    pub fn new(seed: u64, stream: Stream, first_lane: usize, lanes: usize) -> Self {
+        Self {
+            seed,
+            first_lane,
+            rngs: (first_lane..first_lane + lanes)
+                .map(|lane| EnvRng::new(seed, lane as u64, stream))
+                .collect(),
+            totals: vec![LaneTotals::default(); lanes],
+        }
+    }
+}
+
+/// The slices that make up a [`Rows`]; the engine fills it in. All are of the block's lanes only.
+pub struct RowsParts<'a> {
+    /// The layouts of observations and actions.
+    pub spaces: &'a Spaces,
+    /// What the engine keeps for each lane.
+    pub lanes: &'a mut LaneStates,
+    /// Row `t`: action records, ready for the environment.
+    pub actions: &'a [u8],
+    /// Row `t`: 1 where the row's decision is to be acted on, 0 where a reset is due. Cleared by a failure.
+    pub valid: &'a mut [u8],
+    /// Row `t`: rewards as the learner sees them.
+    pub rewards: &'a mut [f32],
+    /// Row `t`: [`end_flags`].
+    pub ends: &'a mut [u8],
+    /// Row `t`: raw returns of episodes that ended here.
+    pub episode_returns: &'a mut [f32],
+    /// Row `t`: lengths of episodes that ended here.
+    pub episode_lengths: &'a mut [u32],
+    /// Row `t + 1`: observation records.
+    pub next_observations: &'a mut [u8],
+    /// Row `t + 1`: action masks.
+    pub next_masks: &'a mut [u8],
+    /// Row `t + 1`: whether that row's decision will be acted on.
+    pub next_valid: &'a mut [u8],
+    /// Failures are added here.
+    pub faults: &'a mut Vec<Fault>,
+}
+
+/// What a lane is to do now.
+pub enum Turn<'a> {
+    /// Take this action.
+    Step(ActionView<'a>, &'a mut EnvRng),
+    /// Start an episode; the decision in this row is not acted on.
+    Reset(ResetCtx<'a>),
+}
+
+/// A block's view of rows `t` and `t + 1`. In one call every lane gets one outcome:
+/// [`proceed`](Self::proceed), or [`begin`](Self::begin) where a reset was due, or
+/// [`fail`](Self::fail). Each returns the place of the observation that goes with it.
+pub struct Rows<'a> {
+    parts: RowsParts<'a>,
+}
+
+impl<'a> Rows<'a> {
+    /// A view made of `parts`, whose slices must fit each other.
+    #[inline]
+    pub fn new(parts: RowsParts<'a>) -> Self {
+        debug_assert_eq!(
+            parts.actions.len(),
+            parts.valid.len() * parts.spaces.action.record_bytes()
+        );
+        debug_assert_eq!(
+            parts.next_observations.len(),
+            parts.valid.len() * parts.spaces.observation.record_bytes()
+        );
+        Self { parts }
+    }
+
+    /// The number of lanes.
+    #[inline]
+    pub fn lanes(&self) -> usize {
+        self.parts.valid.len()
+    }
+
+    /// The number, over the whole run, of lane `i` of the block.
+    pub fn lane(&self, i: usize) -> usize {
+        self.parts.lanes.first_lane + i
+    }
+
+    /// The layouts of observations and actions.
+    pub fn spaces(&self) -> &'a Spaces {
+        self.parts.spaces
+    }
+
+    /// Whether lane `i` is to start an episode rather than to step.
+    #[inline]
+    pub fn reset_due(&self, i: usize) -> bool {
+        self.parts.valid[i] == 0
+    }
+
+    /// What lane `i` is to do.
+    #[inline]
+    pub fn turn(&mut self, i: usize) -> Turn<'_> {
+        if self.reset_due(i) {
+            return Turn::Reset(self.reset_ctx(i));
+        }
+        let bytes = self.parts.spaces.action.record_bytes();
+        let record = &self.parts.actions[i * bytes..(i + 1) * bytes];
+        Turn::Step(
+            ActionView::new(record, &self.parts.spaces.action),
+            &mut self.parts.lanes.rngs[i],
+        )
+    }
+
+    /// For starting the next episode of lane `i` in the same call in which one terminated.
+    pub fn reset_ctx(&mut self, i: usize) -> ResetCtx<'_> {
+        let lanes = &mut *self.parts.lanes;
+        let episode = lanes.totals[i].episodes;
+        ResetCtx::new(
+            &mut lanes.rngs[i],
+            lanes.seed,
+            (lanes.first_lane + i) as u64,
+            episode,
+        )
+    }
+
+    /// Lane `i` took its action. The place returned is for the observation that follows: the next one
+    /// of the episode; after termination the *first* one of the next episode; after truncation the
+    /// *final* one of this episode, so that a simulator that resets itself cannot lose it.
+    #[inline]
+    pub fn proceed(&mut self, i: usize, transition: Transition) -> ObservationMut<'_> {
+        let parts = &mut self.parts;
+        let totals = &mut parts.lanes.totals[i];
+        totals.episode_return += transition.raw_reward();
+        totals.episode_length += 1;
+        totals.failures = 0;
+        parts.rewards[i] = transition.reward() as f32;
+        let mut flags = 0;
+        if transition.end() != End::Continue || transition.raw_end() != End::Continue {
+            flags = match transition.end() {
+                End::Continue => 0,
+                End::Terminated => end_flags::TERMINATED,
+                End::Truncated => end_flags::TRUNCATED,
+            };
+            if transition.raw_end().is_over() {
+                flags |= end_flags::EPISODE;
+                parts.episode_returns[i] = totals.episode_return as f32;
+                parts.episode_lengths[i] = totals.episode_length;
+                totals.episode_return = 0.0;
+                totals.episode_length = 0;
+            }
+            if transition.end() == End::Terminated {
+                totals.episodes += 1;
+            }
+        }
+        parts.ends[i] = flags;
+        parts.next_valid[i] = (transition.end() != End::Truncated) as u8;
+        self.next(i)
+    }
+
+    /// Lane `i` started an episode, as was due. The place returned is for its first observation.
+    #[inline]
+    pub fn begin(&mut self, i: usize) -> ObservationMut<'_> {
+        let parts = &mut self.parts;
+        parts.lanes.totals[i].episodes += 1;
+        parts.rewards[i] = 0.0;
+        parts.ends[i] = 0;
+        parts.next_valid[i] = 1;
+        self.next(i)
+    }
+
+    /// Lane `i` failed: its row is not to be trained on, the unfinished episode is dropped, and the
+    /// next turn is a reset, unless [`recover`](Self::recover) follows in the same call. It may be
+    /// called after [`proceed`](Self::proceed) or [`begin`](Self::begin), which it undoes.
+    #[cold]
+    pub fn fail(&mut self, i: usize, phase: FaultPhase, panicked: bool, message: String) {
+        let lane = self.lane(i);
+        let parts = &mut self.parts;
+        let totals = &mut parts.lanes.totals[i];
+        totals.failures += 1;
+        parts.faults.push(Fault {
+            lane,
+            step: totals.episode_length,
+            phase,
+            panicked,
+            in_a_row: totals.failures,
+            message,
+        });
+        totals.episode_return = 0.0;
+        totals.episode_length = 0;
+        parts.valid[i] = 0;
+        parts.rewards[i] = 0.0;
+        parts.ends[i] = 0;
+        parts.next_valid[i] = 0;
+        // Whatever the failed call left there must not reach the policy as NaN.
+        self.next(i).record().fill(0);
+        self.mask(i).fill(1);
+    }
+
+    /// A lane that failed in this call has been rebuilt and reset: the place returned is for the first
+    /// observation of its new episode.
+    pub fn recover(&mut self, i: usize) -> ObservationMut<'_> {
+        self.parts.lanes.totals[i].episodes += 1;
+        self.parts.next_valid[i] = 1;
+        self.next(i)
+    }
+
+    /// The mask that goes with the observation just written: one byte for each choice of every masked
+    /// leaf; empty if the action space has no masks.
+    #[inline]
+    pub fn mask(&mut self, i: usize) -> &mut [u8] {
+        let bytes = self.parts.spaces.action.mask_bytes();
+        &mut self.parts.next_masks[i * bytes..(i + 1) * bytes]
+    }
+
+    /// The place of the observation that follows lane `i`'s turn, once more after
+    /// [`proceed`](Self::proceed): for the first observation of the next episode, when the reset is
+    /// made after the outcome was given.
+    #[inline]
+    pub fn next(&mut self, i: usize) -> ObservationMut<'_> {
+        let bytes = self.parts.spaces.observation.record_bytes();
+        ObservationMut::new(
+            &mut self.parts.next_observations[i * bytes..(i + 1) * bytes],
+            &self.parts.spaces.observation,
+        )
+    }
+}
