@@ -24,14 +24,16 @@ pub fn explained_variance(predictions: &[f32], targets: &[f32], valid: &[u8]) ->
         valid.len(),
         "targets and valid: one entry per row each"
     );
-    let count = count_valid(valid) as f64;
-    let variance = |at: &dyn Fn(usize) -> f64| {
-        let mean = masked_sum(valid, at) / count;
-        masked_sum(valid, |i| (at(i) - mean) * (at(i) - mean)) / count
-    };
-    let total = variance(&|i| f64::from(targets[i]));
-    let residual = variance(&|i| f64::from(targets[i]) - f64::from(predictions[i]));
+    let total = variance(valid, |i| f64::from(targets[i]));
+    let residual = variance(valid, |i| f64::from(targets[i]) - f64::from(predictions[i]));
     (total > 0.0).then(|| 1.0 - residual / total)
+}
+
+/// The population variance of `at(i)` over the valid rows.
+fn variance(valid: &[u8], at: impl Fn(usize) -> f64) -> f64 {
+    let count = count_valid(valid) as f64;
+    let mean = masked_sum(valid, &at) / count;
+    masked_sum(valid, |i| (at(i) - mean) * (at(i) - mean)) / count
 }
 
 #[cfg(test)]
