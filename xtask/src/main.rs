@@ -1,2 +1,120 @@
-//! Set-up and developer commands.
-fn main() {}
+//! `cargo xtask`: sets hotloop up and runs its developer commands.
+
+mod cache;
+mod cargo;
+mod check;
+mod dist;
+mod libtorch;
+mod link;
+mod platform;
+mod python;
+mod setup;
+mod unpack;
+mod wheels;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use libtorch::Wanted;
+
+/// Set-up and developer commands of hotloop. Each command does what set-up it needs.
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    disable_help_subcommand = true
+)]
+struct Args {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Finds or downloads libtorch and tells cargo of it
+    ///
+    /// libtorch comes from the environment variable LIBTORCH, else from where the last set-up took it, else from a
+    /// CPU-only set that is downloaded once into the user's cache folder.
+    Setup {
+        /// Use the PyTorch 2.11 that PYTHON imports (the way to use CUDA)
+        #[arg(long, value_name = "PYTHON", num_args = 0..=1, default_missing_value = "python3", conflicts_with = "cpu")]
+        from_python: Option<String>,
+        /// Use the CPU-only set, whatever was chosen before
+        #[arg(long)]
+        cpu: bool,
+    },
+    /// Builds hotloop in release mode and trains: `cargo xtask train cartpole`
+    Train {
+        /// What follows `hotloop train`
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "ARGS"
+        )]
+        args: Vec<OsString>,
+    },
+    /// Builds hotloop in release mode and runs any of its commands: `cargo xtask run eval RUN`
+    Run {
+        /// What follows `hotloop`
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "ARGS"
+        )]
+        args: Vec<OsString>,
+    },
+    /// Runs all tests: of the workspace, of the documentation, of the examples, and the model check
+    Test,
+    /// Lets a crate outside the workspace find libtorch, through its .cargo/config.toml
+    Link {
+        /// The crate's folder
+        dir: PathBuf,
+    },
+    /// Makes a folder with bin/hotloop and lib/ that runs on another machine without Rust
+    Dist {
+        /// The folder to make
+        #[arg(long, default_value = "dist")]
+        out: PathBuf,
+    },
+}
+
+fn main() -> Result<()> {
+    let task = Args::parse().command;
+    let workspace = cargo::workspace()?;
+    let wanted = match &task {
+        Task::Setup {
+            from_python: Some(python),
+            ..
+        } => Wanted::Python(python.clone()),
+        Task::Setup { cpu: true, .. } => Wanted::Cpu,
+        _ => Wanted::Any,
+    };
+    let libtorch = setup::set_up(&workspace, &wanted)?;
+    let hotloop = |args: &[OsString]| {
+        let mut run = cargo::cargo("run", &workspace, &libtorch)?;
+        run.args([
+            "--release",
+            "--package",
+            "hotloop-cli",
+            "--bin",
+            "hotloop",
+            "--",
+        ])
+        .args(args);
+        Err(cargo::become_command(run))
+    };
+    match task {
+        Task::Setup { .. } => {
+            println!("libtorch {}: {}", platform::VERSION, libtorch.display());
+            Ok(())
+        }
+        Task::Train { args } => hotloop(&[vec!["train".into()], args].concat()),
+        Task::Run { args } => hotloop(&args),
+        Task::Test => check::test(&workspace, &libtorch),
+        Task::Link { dir } => link::link_crate(&dir, &libtorch),
+        Task::Dist { out } => dist::dist(&workspace, &libtorch, &out),
+    }
+}
