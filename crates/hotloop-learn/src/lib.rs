@@ -1,1 +1,20 @@
-//! (scaffold)
+//! Networks, action distributions, learners and checkpoints on libtorch.
+//!
+//! Everything that touches libtorch lives here: no other crate below this one names a tensor. The
+//! pieces, from the inside out: [`kernels`] on host memory; [`params`], one flat arena per network;
+//! [`net`], the actor-critic perceptron and its gradient; [`dist`], action distributions;
+//! [`algo`], losses; [`optim`], Adam; [`shards`], gradients on several threads; [`checkpoint`],
+//! weights and state on disk; [`device`], where tensors live.
+
+pub mod algo;
+pub mod dist;
+mod error;
+pub mod init;
+pub mod kernels;
+mod memory;
+pub mod net;
+pub mod objective;
+pub mod optim;
+pub mod params;
+
+pub use error::LearnError;

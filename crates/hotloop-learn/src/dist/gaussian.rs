@@ -1,0 +1,94 @@
+//! Diagonal Gaussian on one row of means, with and without a tanh squash.
+//!
+//! The change of variables of the squash is log(1 − tanh²u) = 2 (ln 2 − u − softplus(−2u)), which
+//! stays finite where 1 − tanh²u underflows (Haarnoja et al. 2018, appendix C, in the form of
+//! TensorFlow Probability).
+
+use super::{Choice, Density, DistError};
+use std::f32::consts::{LN_2, TAU};
+
+/// ln √(2π)
+const HALF_LN_TAU: f32 = 0.918_938_5;
+
+/// log(1 − tanh²u)
+#[inline]
+fn log_slope(u: f32) -> f32 {
+    // softplus(x) = max(x, 0) + ln(1 + exp(−|x|)) with x = −2u
+    let softplus = (-2.0 * u).max(0.0) + (-2.0 * u.abs()).exp().ln_1p();
+    2.0 * (LN_2 - u - softplus)
+}
+
+#[inline]
+pub(super) fn choose(
+    choice: Choice,
+    means: &[f32],
+    log_std: &[f32],
+    squash: bool,
+    mut uniform: impl FnMut() -> f32,
+    action: &mut [f32],
+) -> Result<f32, DistError> {
+    assert_eq!(means.len(), log_std.len(), "one log deviation per mean");
+    assert_eq!(means.len(), action.len(), "one action element per mean");
+    let mut spare = None;
+    for ((a, mean), log_std) in action.iter_mut().zip(means).zip(log_std) {
+        *a = *mean;
+        if choice == Choice::Sample {
+            // Box–Muller; 1 − u lies in (0, 1], so that the logarithm is finite.
+            let normal = spare.take().unwrap_or_else(|| {
+                let radius = (-2.0 * (1.0 - uniform()).ln()).sqrt();
+                let (sin, cos) = (TAU * uniform()).sin_cos();
+                spare = Some(radius * sin);
+                radius * cos
+            });
+            *a += log_std.exp() * normal;
+        }
+    }
+    let log_prob = density(means, log_std, squash, action).log_prob;
+    if log_prob.is_finite() {
+        return Ok(log_prob);
+    }
+    let finite = |i: &usize| means[*i].is_finite() && log_std[*i].exp().is_normal();
+    let dimension = (0..means.len()).find(|i| !finite(i)).unwrap_or(0);
+    Err(DistError::NotFinite { dimension })
+}
+
+#[inline]
+pub(super) fn density(means: &[f32], log_std: &[f32], squash: bool, action: &[f32]) -> Density {
+    let mut d = Density::default();
+    for ((a, mean), log_std) in action.iter().zip(means).zip(log_std) {
+        let z = (a - mean) * (-log_std).exp();
+        d.log_prob += -0.5 * z * z - log_std - HALF_LN_TAU;
+        d.entropy += 0.5 + HALF_LN_TAU + log_std;
+        if squash {
+            d.log_prob -= log_slope(*a);
+        }
+    }
+    if squash {
+        d.entropy = -d.log_prob;
+    }
+    d
+}
+
+/// The squash's correction depends on the stored sample alone and has no gradient.
+#[inline]
+pub(super) fn backward(
+    means: &[f32],
+    log_std: &[f32],
+    squash: bool,
+    action: &[f32],
+    wanted: Density,
+    d_means: &mut [f32],
+    d_log_std: &mut [f32],
+) {
+    let (at_log_prob, at_entropy) = if squash {
+        (wanted.log_prob - wanted.entropy, 0.0)
+    } else {
+        (wanted.log_prob, wanted.entropy)
+    };
+    for (i, (a, mean)) in action.iter().zip(means).enumerate() {
+        let inverse = (-log_std[i]).exp();
+        let z = (a - mean) * inverse;
+        d_means[i] = at_log_prob * z * inverse;
+        d_log_std[i] += at_log_prob * (z * z - 1.0) + at_entropy;
+    }
+}

@@ -1,0 +1,120 @@
+//! Elementwise kernels on host memory, chosen at run time for the machine's vector unit.
+//!
+//! libtorch's `tanh` takes most of a narrow network's time; these replace it, and fuse the passes
+//! around the matrix products (bias, activation, bias gradient) so that each activation is touched
+//! as few times as possible. Every kernel is one generic body compiled once per instruction set;
+//! matrices are row-major and dense. Nothing here may allocate or read the clock.
+
+mod body;
+#[cfg(test)]
+mod tests;
+
+use std::sync::OnceLock;
+
+/// Constants of one Adam step, see [`crate::optim::Adam`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamStep {
+    /// Decay of the first moment.
+    pub beta1: f32,
+    /// Decay of the second moment.
+    pub beta2: f32,
+    /// Learning rate over the first moment's bias correction.
+    pub step_size: f32,
+    /// One over the square root of the second moment's bias correction.
+    pub inv_sqrt_bias2: f32,
+    /// Added to the denominator.
+    pub eps: f32,
+    /// Every gradient is multiplied by this first (global-norm clipping).
+    pub grad_scale: f32,
+}
+
+macro_rules! kernels {
+    ($( $(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?; )*) => {
+        struct Table {
+            isa: &'static str,
+            $( $name: unsafe fn($($ty),*) $(-> $ret)?, )*
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        mod avx512 {
+            use super::{AdamStep, body};
+            $( #[target_feature(enable = "avx512f,avx2,fma")]
+               pub(super) fn $name($($arg: $ty),*) $(-> $ret)? { body::$name::<true>($($arg),*) } )*
+            pub(super) static TABLE: super::Table = super::Table { isa: "avx512", $( $name, )* };
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        mod avx2 {
+            use super::{AdamStep, body};
+            $( #[target_feature(enable = "avx2,fma")]
+               pub(super) fn $name($($arg: $ty),*) $(-> $ret)? { body::$name::<true>($($arg),*) } )*
+            pub(super) static TABLE: super::Table = super::Table { isa: "avx2", $( $name, )* };
+        }
+
+        mod portable {
+            use super::{AdamStep, body};
+            // Every aarch64 machine has NEON with fused multiply-add; elsewhere an unfused
+            // product is far cheaper than a library call.
+            const FMA: bool = cfg!(target_arch = "aarch64");
+            $( pub(super) fn $name($($arg: $ty),*) $(-> $ret)? { body::$name::<FMA>($($arg),*) } )*
+            pub(super) static TABLE: super::Table = super::Table {
+                isa: if FMA { "neon" } else { "portable" },
+                $( $name, )*
+            };
+        }
+
+        $( $(#[$doc])* pub fn $name($($arg: $ty),*) $(-> $ret)? {
+            // SAFETY: `table` only returns a table whose instruction set this machine has.
+            unsafe { (table().$name)($($arg),*) }
+        } )*
+    };
+}
+
+kernels! {
+    /// In-place hyperbolic tangent, absolute error below 5e-7; NaN stays NaN, ±∞ gives ±1.
+    fn tanh(x: &mut [f32]);
+    /// `x = tanh(x + bias)` for rows of `bias.len()`.
+    fn bias_tanh(x: &mut [f32], bias: &[f32]);
+    /// `x = max(x + bias, 0)` for rows of `bias.len()`; NaN stays NaN.
+    fn bias_relu(x: &mut [f32], bias: &[f32]);
+    /// `x = x + bias` for rows of `bias.len()`.
+    fn bias_add(x: &mut [f32], bias: &[f32]);
+    /// `d *= 1 - y²` (y = tanh of the layer) and `bias_grad = Σ_rows d`.
+    fn tanh_backward(d: &mut [f32], y: &[f32], bias_grad: &mut [f32]);
+    /// `d = 0 where y <= 0` and `bias_grad = Σ_rows d`.
+    fn relu_backward(d: &mut [f32], y: &[f32], bias_grad: &mut [f32]);
+    /// `sums = Σ_rows d` for rows of `sums.len()`.
+    fn column_sums(d: &[f32], sums: &mut [f32]);
+    /// `y += x`.
+    fn add_assign(y: &mut [f32], x: &[f32]);
+    /// `Σ x²`, accumulated in f64.
+    fn sum_squares(x: &[f32]) -> f64;
+    /// One Adam step on flat arrays (Kingma & Ba 2015, in PyTorch's arrangement).
+    fn adam(w: &mut [f32], m: &mut [f32], v: &mut [f32], g: &[f32], step: &AdamStep);
+}
+
+/// Name of the instruction set in use: `avx512`, `avx2`, `neon` or `portable`.
+pub fn instruction_set() -> &'static str {
+    table().isa
+}
+
+fn table() -> &'static Table {
+    static CHOSEN: OnceLock<&'static Table> = OnceLock::new();
+    CHOSEN.get_or_init(|| available().next().unwrap_or(&portable::TABLE))
+}
+
+/// The tables this machine can run, best first.
+fn available() -> impl Iterator<Item = &'static Table> {
+    #[cfg(target_arch = "x86_64")]
+    let special = {
+        let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let avx512 = avx2 && is_x86_feature_detected!("avx512f");
+        [(avx512, &avx512::TABLE), (avx2, &avx2::TABLE)]
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let special: [(bool, &'static Table); 0] = [];
+    special
+        .into_iter()
+        .filter_map(|(has, table)| has.then_some(table))
+        .chain(std::iter::once(&portable::TABLE))
+}

@@ -1,0 +1,149 @@
+//! Every instruction set this machine has, against f64 arithmetic.
+
+use super::*;
+
+/// Calls `f` once per table that this machine can run.
+fn each_table(f: impl Fn(&Table)) {
+    let mut seen = 0;
+    for table in available() {
+        f(table);
+        seen += 1;
+    }
+    assert!(seen >= 1);
+}
+
+fn values(n: usize, scale: f32) -> Vec<f32> {
+    let mut state = 0x9e37_79b9_u32;
+    (0..n)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            ((state >> 8) as f32 / 8_388_608.0 - 1.0) * scale
+        })
+        .collect()
+}
+
+#[test]
+fn tanh_is_within_5e_7_over_the_whole_f32_range() {
+    // Every 997th bit pattern visits all exponents of both signs, subnormals included.
+    let mut xs: Vec<f32> = (0..=u32::MAX)
+        .step_by(997)
+        .map(f32::from_bits)
+        .filter(|x| !x.is_nan())
+        .collect();
+    xs.extend((0..200_000).map(|i| (i as f32 - 100_000.0) * 1e-4));
+    each_table(|t| {
+        let mut ys = xs.clone();
+        // SAFETY: `available` lists only tables this machine can run.
+        unsafe { (t.tanh)(&mut ys) };
+        for (x, y) in xs.iter().zip(&ys) {
+            let error = (f64::from(*y) - f64::from(*x).tanh()).abs();
+            assert!(error <= 5e-7, "{}: tanh({x}) = {y}, off by {error}", t.isa);
+            assert!(y.abs() <= 1.0, "{}: tanh({x}) = {y} leaves [-1, 1]", t.isa);
+        }
+    });
+}
+
+#[test]
+fn tanh_hands_nan_through_and_saturates_at_infinity() {
+    each_table(|t| {
+        let mut x = vec![
+            0.0,
+            -0.0,
+            f32::NAN,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            1e30,
+            -1e30,
+        ];
+        x.resize(23, f32::NAN);
+        // SAFETY: `available` lists only tables this machine can run.
+        unsafe { (t.tanh)(&mut x) };
+        assert_eq!(x[..2], [0.0, 0.0]);
+        assert_eq!(x[3..7], [1.0, -1.0, 1.0, -1.0], "{}", t.isa);
+        assert!(
+            x[2].is_nan() && x[7..].iter().all(|v| v.is_nan()),
+            "{}",
+            t.isa
+        );
+    });
+}
+
+#[test]
+fn bias_and_activation_agree_with_f64() {
+    for width in [1, 3, 16, 64, 65] {
+        let (x, bias) = (values(7 * width, 3.0), values(width, 1.0));
+        each_table(|t| {
+            let (mut a, mut b, mut c) = (x.clone(), x.clone(), x.clone());
+            // SAFETY: `available` lists only tables this machine can run.
+            unsafe {
+                (t.bias_tanh)(&mut a, &bias);
+                (t.bias_relu)(&mut b, &bias);
+                (t.bias_add)(&mut c, &bias);
+            }
+            for i in 0..x.len() {
+                let z = x[i] + bias[i % width];
+                assert!((f64::from(a[i]) - f64::from(z).tanh()).abs() < 5e-7);
+                assert_eq!((b[i], c[i]), (z.max(0.0), z));
+            }
+        });
+    }
+    let mut x = [f32::NAN, 1.0];
+    bias_relu(&mut x, &[0.0, 0.0]);
+    assert!(x[0].is_nan(), "relu must not hide a NaN");
+}
+
+#[test]
+fn backward_passes_and_column_sums_agree_with_f64() {
+    for width in [1, 2, 31, 32, 64, 65] {
+        let rows = 50;
+        let (d, y) = (values(rows * width, 2.0), values(rows * width + 1, 1.0));
+        let y = &y[1..];
+        each_table(|t| {
+            let (mut dt, mut dr) = (d.clone(), d.clone());
+            let (mut st, mut sr, mut s) = (vec![9.0; width], vec![9.0; width], vec![9.0; width]);
+            // SAFETY: `available` lists only tables this machine can run.
+            unsafe {
+                (t.tanh_backward)(&mut dt, y, &mut st);
+                (t.relu_backward)(&mut dr, y, &mut sr);
+                (t.column_sums)(&d, &mut s);
+            }
+            for c in 0..width {
+                let (mut et, mut er, mut e) = (0.0f64, 0.0f64, 0.0f64);
+                for r in 0..rows {
+                    let i = r * width + c;
+                    let (di, yi) = (f64::from(d[i]), f64::from(y[i]));
+                    assert!((f64::from(dt[i]) - di * (1.0 - yi * yi)).abs() < 1e-6);
+                    assert_eq!(dr[i], if yi > 0.0 { d[i] } else { 0.0 });
+                    et += di * (1.0 - yi * yi);
+                    er += if yi > 0.0 { di } else { 0.0 };
+                    e += di;
+                }
+                for (got, expected) in [(st[c], et), (sr[c], er), (s[c], e)] {
+                    assert!(
+                        (f64::from(got) - expected).abs() < 1e-4,
+                        "{}: {got} {expected}",
+                        t.isa
+                    );
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn sums_of_squares_do_not_overflow_and_keep_nan() {
+    let x = values(1_003, 1.0);
+    let exact: f64 = x.iter().map(|v| f64::from(*v).powi(2)).sum();
+    each_table(|t| {
+        // SAFETY: `available` lists only tables this machine can run.
+        unsafe {
+            assert!(((t.sum_squares)(&x) - exact).abs() < 1e-9);
+            assert!((t.sum_squares)(&[1e38; 20]).is_finite());
+            assert!((t.sum_squares)(&[1.0, f32::NAN]).is_nan());
+            let mut y = vec![1.0; 5];
+            (t.add_assign)(&mut y, &[1.0, 2.0, 3.0, 4.0, 5.0]);
+            assert_eq!(y, [2.0, 3.0, 4.0, 5.0, 6.0]);
+        }
+    });
+    assert!(!instruction_set().is_empty());
+}
