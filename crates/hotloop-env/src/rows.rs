@@ -30,7 +30,8 @@ pub struct LaneTotals {
     pub episode_length: u32,
     /// Failures since the last step that went well.
     pub failures: u32,
-    /// Episodes started.
+    /// Episodes that are over for the learner, whether they ended or were lost to a failure; so, the
+    /// number of the present one.
     pub episodes: u64,
 }
 
@@ -38,7 +39,10 @@ pub struct LaneTotals {
 #[derive(Clone, Debug)]
 pub struct LaneStates {
     seed: u64,
+    stream: Stream,
     first_lane: usize,
+    /// Whose random numbers each lane uses: its own number's, or an episode's in an evaluation.
+    identities: Vec<u64>,
     /// The random numbers of each lane's environment.
     pub rngs: Vec<EnvRng>,
     /// The totals of each lane.
@@ -48,14 +52,26 @@ pub struct LaneStates {
 impl LaneStates {
     /// The states of lanes `first_lane .. first_lane + lanes` at the start of a run.
     pub fn new(seed: u64, stream: Stream, first_lane: usize, lanes: usize) -> Self {
+        let identities: Vec<u64> = (first_lane as u64..(first_lane + lanes) as u64).collect();
         Self {
             seed,
+            stream,
             first_lane,
-            rngs: (first_lane..first_lane + lanes)
-                .map(|lane| EnvRng::new(seed, lane as u64, stream))
+            rngs: identities
+                .iter()
+                .map(|&lane| EnvRng::new(seed, lane, stream))
                 .collect(),
+            identities,
             totals: vec![LaneTotals::default(); lanes],
         }
+    }
+
+    /// Starts lane `i` afresh with the random numbers of `identity`, whichever they were before: an
+    /// evaluation's episode depends on its own number, not on the lane that plays it.
+    pub fn restart(&mut self, i: usize, identity: u64) {
+        self.identities[i] = identity;
+        self.rngs[i] = EnvRng::new(self.seed, identity, self.stream);
+        self.totals[i] = LaneTotals::default();
     }
 }
 
@@ -153,16 +169,12 @@ impl<'a> Rows<'a> {
         )
     }
 
-    /// For starting the next episode of lane `i` in the same call in which one terminated.
+    /// For starting the next episode of lane `i` in the same call in which one terminated, after
+    /// [`proceed`](Self::proceed) was told so.
     pub fn reset_ctx(&mut self, i: usize) -> ResetCtx<'_> {
         let lanes = &mut *self.parts.lanes;
         let episode = lanes.totals[i].episodes;
-        ResetCtx::new(
-            &mut lanes.rngs[i],
-            lanes.seed,
-            (lanes.first_lane + i) as u64,
-            episode,
-        )
+        ResetCtx::new(&mut lanes.rngs[i], lanes.seed, lanes.identities[i], episode)
     }
 
     /// Lane `i` took its action. The place returned is for the observation that follows: the next one
@@ -190,7 +202,7 @@ impl<'a> Rows<'a> {
                 totals.episode_return = 0.0;
                 totals.episode_length = 0;
             }
-            if transition.end() == End::Terminated {
+            if transition.end().is_over() {
                 totals.episodes += 1;
             }
         }
@@ -203,7 +215,6 @@ impl<'a> Rows<'a> {
     #[inline]
     pub fn begin(&mut self, i: usize) -> ObservationMut<'_> {
         let parts = &mut self.parts;
-        parts.lanes.totals[i].episodes += 1;
         parts.rewards[i] = 0.0;
         parts.ends[i] = 0;
         parts.next_valid[i] = 1;
@@ -215,6 +226,18 @@ impl<'a> Rows<'a> {
     /// called after [`proceed`](Self::proceed) or [`begin`](Self::begin), which it undoes.
     #[cold]
     pub fn fail(&mut self, i: usize, phase: FaultPhase, panicked: bool, message: String) {
+        let parts = &mut self.parts;
+        parts.valid[i] = 0;
+        parts.rewards[i] = 0.0;
+        parts.ends[i] = 0;
+        self.fail_next(i, phase, panicked, message);
+    }
+
+    /// Lane `i` ended its episode with [`proceed`](Self::proceed), but could not start the next one:
+    /// the row stands, and the next turn is a reset, unless [`recover`](Self::recover) follows in the
+    /// same call. Also for further failures of a lane that failed in this call.
+    #[cold]
+    pub fn fail_next(&mut self, i: usize, phase: FaultPhase, panicked: bool, message: String) {
         let lane = self.lane(i);
         let parts = &mut self.parts;
         let totals = &mut parts.lanes.totals[i];
@@ -229,9 +252,8 @@ impl<'a> Rows<'a> {
         });
         totals.episode_return = 0.0;
         totals.episode_length = 0;
-        parts.valid[i] = 0;
-        parts.rewards[i] = 0.0;
-        parts.ends[i] = 0;
+        // A retry is another episode: it must not get the seed that may have caused the failure.
+        totals.episodes += (phase != FaultPhase::Build) as u64;
         parts.next_valid[i] = 0;
         // Whatever the failed call left there must not reach the policy as NaN.
         self.next(i).record().fill(0);
@@ -241,7 +263,6 @@ impl<'a> Rows<'a> {
     /// A lane that failed in this call has been rebuilt and reset: the place returned is for the first
     /// observation of its new episode.
     pub fn recover(&mut self, i: usize) -> ObservationMut<'_> {
-        self.parts.lanes.totals[i].episodes += 1;
         self.parts.next_valid[i] = 1;
         self.next(i)
     }
