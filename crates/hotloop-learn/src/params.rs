@@ -148,12 +148,6 @@ impl Params {
         self.layout.index_of(name).map(|i| &self.views[i])
     }
 
-    /// `len` elements from `offset` on, seen in `shape`: several neighbours at once.
-    pub(crate) fn window(&self, offset: usize, shape: &[i64]) -> Tensor {
-        let len = shape.iter().product::<i64>();
-        self.flat.narrow(0, offset as i64, len).view(shape)
-    }
-
     /// Another handle on the same memory.
     pub fn share(&self) -> Self {
         Self {

@@ -96,57 +96,55 @@ fn two(z0: f32, z1: f32, u: f32) -> Result<(usize, f32), Unusable> {
     Ok((index, shift - sum.ln()))
 }
 
+/// Leaves the log-probabilities in `log_p`, −∞ where the mask forbids.
 #[inline]
 pub(super) fn density(
     logits: &[f32],
     mask: Option<&[u8]>,
     action: usize,
+    log_p: &mut [f32],
 ) -> Result<Density, Unusable> {
     let (max, _, sum) = normalizer(logits, mask)?;
     let log_sum = sum.ln();
-    let mut entropy = 0.0;
-    for (i, &z) in logits.iter().enumerate() {
-        if allowed(mask, i) {
-            let log_p = z - max - log_sum;
-            let p = (z - max).exp() / sum;
-            // p log p tends to 0; a product with an infinite logarithm would be NaN.
-            if p > 0.0 {
-                entropy -= p * log_p;
-            }
-        }
+    for (i, (log_p, z)) in log_p.iter_mut().zip(logits).enumerate() {
+        *log_p = if allowed(mask, i) {
+            z - max - log_sum
+        } else {
+            f32::NEG_INFINITY
+        };
     }
-    let log_prob = if allowed(mask, action) {
-        logits[action] - max - log_sum
-    } else {
-        f32::NEG_INFINITY
-    };
-    // An infinity or NaN among the logits shows in the sum and must not be hidden.
-    let entropy = if sum.is_finite() { entropy } else { f32::NAN };
-    Ok(Density { log_prob, entropy })
+    Ok(Density {
+        log_prob: log_p[action],
+        entropy: entropy(log_p),
+    })
 }
 
-/// d log p(a)/dz_j = [j = a] − p_j and dH/dz_j = −p_j (log p_j + H).
+/// −Σ p log p, where 0 · −∞ counts as its limit 0. NaN is not hidden.
 #[inline]
-pub(super) fn backward(
-    logits: &[f32],
-    mask: Option<&[u8]>,
-    action: usize,
-    wanted: Density,
-    d: &mut [f32],
-) -> Result<(), Unusable> {
-    let (max, _, sum) = normalizer(logits, mask)?;
-    let log_sum = sum.ln();
-    let entropy = density(logits, mask, action)?.entropy;
-    for (i, (&z, d)) in logits.iter().zip(d).enumerate() {
-        *d = 0.0;
-        if allowed(mask, i) {
-            let p = (z - max).exp() / sum;
-            let chosen = f32::from(u8::from(i == action));
-            *d = wanted.log_prob * (chosen - p);
-            if p > 0.0 {
-                *d -= wanted.entropy * p * (z - max - log_sum + entropy);
+fn entropy(log_p: &[f32]) -> f32 {
+    log_p
+        .iter()
+        .map(|l| {
+            if *l == f32::NEG_INFINITY {
+                0.0
+            } else {
+                -l.exp() * l
             }
+        })
+        .sum()
+}
+
+/// d log p(a)/dz_j = [j = a] − p_j and dH/dz_j = −p_j (log p_j + H). `d` holds the log-probabilities
+/// on entry and the gradient on return.
+#[inline]
+pub(super) fn backward(action: usize, wanted: Density, d: &mut [f32]) {
+    let entropy = entropy(d);
+    for (i, d) in d.iter_mut().enumerate() {
+        let (log_p, p) = (*d, d.exp());
+        *d = 0.0;
+        if log_p != f32::NEG_INFINITY {
+            let chosen = f32::from(u8::from(i == action));
+            *d = wanted.log_prob * (chosen - p) - wanted.entropy * p * (log_p + entropy);
         }
     }
-    Ok(())
 }

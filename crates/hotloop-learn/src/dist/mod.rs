@@ -193,6 +193,8 @@ impl HeadSpec {
 
     /// Log-probability and entropy of a stored action, on one row of host memory.
     ///
+    /// `scratch`, one element per output, is left as [`HeadSpec::density_backward`] needs it.
+    ///
     /// # Errors
     /// If a mask allows nothing. Outputs that are not finite give results that are not.
     ///
@@ -205,6 +207,7 @@ impl HeadSpec {
         log_std: &[f32],
         mask: Option<&[u8]>,
         action: ActionRef<'_>,
+        scratch: &mut [f32],
     ) -> Result<Density, DistError> {
         match (self, action) {
             (Self::Gaussian { squash, .. }, ActionRef::Real(action)) => {
@@ -215,7 +218,8 @@ impl HeadSpec {
                 for (dimension, (size, action)) in self.sizes().iter().zip(action).enumerate() {
                     let range = start..start + size;
                     let mask = mask.map(|m| &m[range.clone()]);
-                    let d = categorical::density(&row[range], mask, *action as usize)
+                    let log_p = &mut scratch[range.clone()];
+                    let d = categorical::density(&row[range], mask, *action as usize, log_p)
                         .map_err(|e| e.at(dimension))?;
                     sum.log_prob += d.log_prob;
                     sum.entropy += d.entropy;
@@ -227,45 +231,33 @@ impl HeadSpec {
         }
     }
 
-    /// The gradient of `wanted.log_prob · log_prob + wanted.entropy · entropy` at one row: written
-    /// into `d_row`, added to `d_log_std`. Masked logits get exactly 0.
-    ///
-    /// # Errors
-    /// If a mask allows nothing.
+    /// The gradient of `wanted.log_prob · log_prob + wanted.entropy · entropy` at one row: replaces
+    /// what [`HeadSpec::density`] left in `d_row`, and is added to `d_log_std`. Masked logits get
+    /// exactly 0.
     ///
     /// # Panics
     /// As [`HeadSpec::density`].
     #[inline]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the arguments of `density`, and their gradients"
-    )]
     pub fn density_backward(
         &self,
         row: &[f32],
         log_std: &[f32],
-        mask: Option<&[u8]>,
         action: ActionRef<'_>,
         wanted: Density,
         d_row: &mut [f32],
         d_log_std: &mut [f32],
-    ) -> Result<(), DistError> {
+    ) {
         match (self, action) {
             (Self::Gaussian { squash, .. }, ActionRef::Real(action)) => {
                 gaussian::backward(row, log_std, *squash, action, wanted, d_row, d_log_std);
-                Ok(())
             }
             (_, ActionRef::Index(action)) if self.is_discrete() => {
                 let mut start = 0;
-                for (dimension, (size, action)) in self.sizes().iter().zip(action).enumerate() {
-                    let range = start..start + size;
-                    let mask = mask.map(|m| &m[range.clone()]);
-                    let d_row = &mut d_row[range.clone()];
-                    categorical::backward(&row[range], mask, *action as usize, wanted, d_row)
-                        .map_err(|e| e.at(dimension))?;
+                for (size, action) in self.sizes().iter().zip(action) {
+                    let d_row = &mut d_row[start..start + size];
+                    categorical::backward(*action as usize, wanted, d_row);
                     start += size;
                 }
-                Ok(())
             }
             (spec, action) => panic!("{spec:?} has no actions like {action:?}"),
         }

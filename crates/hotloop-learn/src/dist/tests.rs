@@ -25,6 +25,17 @@ fn outputs(head: &[f32], width: i64, log_std: Option<&[f32]>) -> Outputs {
     }
 }
 
+fn density(
+    spec: &HeadSpec,
+    row: &[f32],
+    log_std: &[f32],
+    mask: Option<&[u8]>,
+    action: ActionRef<'_>,
+) -> Density {
+    spec.density(row, log_std, mask, action, &mut vec![9.0; row.len()])
+        .unwrap()
+}
+
 fn f32s(t: &Tensor) -> Vec<f32> {
     Vec::try_from(t.detach().reshape([-1])).unwrap()
 }
@@ -37,15 +48,17 @@ fn close(a: f32, b: f32, tolerance: f32) {
 fn br_22_masks_are_exact_in_both_faces() {
     let spec = HeadSpec::Categorical { n: 3 };
     let (logits, mask) = ([0.0, 3f32.ln(), 5.0], [1u8, 1, 0]);
-    let d = spec
-        .density(&logits, &[], Some(&mask), ActionRef::Index(&[1]))
-        .unwrap();
+    let d = density(&spec, &logits, &[], Some(&mask), ActionRef::Index(&[1]));
     close(d.entropy, 0.562_335, 1e-6);
     close(d.log_prob, -0.287_682, 1e-6);
     for (action, p) in [(0, 0.25f32), (1, 0.75), (2, 0.0)] {
-        let d = spec
-            .density(&logits, &[], Some(&mask), ActionRef::Index(&[action]))
-            .unwrap();
+        let d = density(
+            &spec,
+            &logits,
+            &[],
+            Some(&mask),
+            ActionRef::Index(&[action]),
+        );
         close(d.log_prob.exp(), p, 1e-6);
     }
 
@@ -65,16 +78,10 @@ fn br_22_masks_are_exact_in_both_faces() {
         log_prob: 1.0,
         entropy: 1.0,
     };
-    spec.density_backward(
-        &logits,
-        &[],
-        Some(&mask),
-        ActionRef::Index(&[1]),
-        wanted,
-        &mut by_hand,
-        &mut [],
-    )
-    .unwrap();
+    let action = ActionRef::Index(&[1]);
+    spec.density(&logits, &[], Some(&mask), action, &mut by_hand)
+        .unwrap();
+    spec.density_backward(&logits, &[], action, wanted, &mut by_hand, &mut []);
     for (a, b) in grad.iter().zip(by_hand) {
         assert!(a.is_finite());
         close(*a, b, 1e-6);
@@ -100,23 +107,16 @@ fn br_22_masks_are_exact_in_both_faces() {
             .unwrap();
         counts[a[0] as usize] += 1;
         // Ratio 1 before the first step; without the mask it would be 0.026244.
-        let again = spec
-            .density(&logits, &[], Some(&mask), ActionRef::Index(&a))
-            .unwrap();
+        let again = density(&spec, &logits, &[], Some(&mask), ActionRef::Index(&a));
         close((again.log_prob - lp).exp(), 1.0, 1e-6);
     }
     assert_eq!(counts[2], 0);
     close(counts[1] as f32 / 1e5, 0.75, 0.006);
-    let unmasked = spec
-        .density(&logits, &[], None, ActionRef::Index(&[1]))
-        .unwrap()
-        .log_prob;
+    let unmasked = density(&spec, &logits, &[], None, ActionRef::Index(&[1])).log_prob;
     close((unmasked - d.log_prob).exp(), 0.026_244, 1e-5);
 
     let only = [0u8, 1, 0];
-    let one = spec
-        .density(&logits, &[], Some(&only), ActionRef::Index(&[1]))
-        .unwrap();
+    let one = density(&spec, &logits, &[], Some(&only), ActionRef::Index(&[1]));
     assert_eq!((one.log_prob, one.entropy), (0.0, 0.0));
 }
 
@@ -187,13 +187,9 @@ fn br_23_tanh_squash_is_corrected_and_stable() {
         (20.0, -200.918_94, -38.613_706),
         (-20.0, -200.918_94, -38.613_706),
     ] {
-        let bare = plain
-            .density(&[0.0], &[0.0], None, ActionRef::Real(&[u]))
-            .unwrap();
+        let bare = density(&plain, &[0.0], &[0.0], None, ActionRef::Real(&[u]));
         close(bare.log_prob, normal, 2e-5);
-        let d = spec
-            .density(&[0.0], &[0.0], None, ActionRef::Real(&[u]))
-            .unwrap();
+        let d = density(&spec, &[0.0], &[0.0], None, ActionRef::Real(&[u]));
         close(d.log_prob, normal - correction, 5e-5);
         assert_eq!(d.entropy, -d.log_prob);
         let mut o = outputs(&[0.0], 1, Some(&[0.0]));
@@ -221,9 +217,7 @@ fn br_25_multi_discrete_terms_are_summed_per_row() {
         close(lp, -1.386_294, 1e-6);
         close(h, 1.722_800, 1e-6);
     }
-    let d = spec
-        .density(&row, &[], None, ActionRef::Index(&[1, 2]))
-        .unwrap();
+    let d = density(&spec, &row, &[], None, ActionRef::Index(&[1, 2]));
     close(d.log_prob, -1.386_294, 1e-6);
     close(d.entropy, 1.722_800, 1e-6);
     let flat = actions.view([10, 1]);
@@ -291,14 +285,13 @@ fn rust_and_tensors_agree() {
                 } else {
                     ActionRef::Real(b)
                 };
-                densities.push(spec.density(row, log_std, mask, action).unwrap());
+                let d_row = &mut d_head[r * width..][..width];
+                densities.push(spec.density(row, log_std, mask, action, d_row).unwrap());
                 let wanted = Density {
                     log_prob: 0.7 + r as f32 * 0.01,
                     entropy: -0.3,
                 };
-                let d_row = &mut d_head[r * width..][..width];
-                spec.density_backward(row, log_std, mask, action, wanted, d_row, &mut d_log_std)
-                    .unwrap();
+                spec.density_backward(row, log_std, action, wanted, d_row, &mut d_log_std);
             }
             let mut o = outputs(&head, width as i64, spec.log_std_dim().map(|_| log_std));
             o.head = o.head.set_requires_grad(true);
@@ -410,9 +403,7 @@ fn samples_follow_their_distribution() {
             counts[a[0] as usize] += 1e-5;
         }
         for (i, share) in counts.iter().enumerate() {
-            let d = spec
-                .density(&logits, &[], None, ActionRef::Index(&[i as i32]))
-                .unwrap();
+            let d = density(&spec, &logits, &[], None, ActionRef::Index(&[i as i32]));
             close(*share, d.log_prob.exp(), 0.006);
         }
     }

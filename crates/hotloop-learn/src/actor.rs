@@ -1,0 +1,278 @@
+//! Acting: from observation records to actions, in the rollout and in evaluation alike.
+//!
+//! Inference works for whole batches; the choice itself is made row by row from the lane's own
+//! random numbers, so that it does not depend on who else is in the batch.
+
+use crate::{
+    dist::{ActionMut, Choice, HeadSpec},
+    error::LearnError,
+    memory,
+    net::ActorCritic,
+    params::Params,
+    published::{Lease, PolicyStore},
+};
+use hotloop_env::{FeaturePlan, Layout, LeafKind, Philox, Spaces, Stream};
+use hotloop_math::Standardizer;
+use hotloop_rollout::{Batch, Policy, PolicyError};
+use std::sync::Arc;
+use tch::{Device, Kind, Tensor};
+
+/// The action distribution that fits an action space.
+///
+/// # Errors
+/// If the space is a Dict or a Tuple: these have no head yet.
+pub fn head_of(action: &Layout) -> Result<HeadSpec, LearnError> {
+    let unfit = |reason: String| LearnError::Spec { what: "policy head", reason };
+    let leaf = action.single().ok_or_else(|| {
+        unfit(format!(
+            "the action space has {} parts ({}); one Discrete, MultiDiscrete, MultiBinary or Box is \
+             supported",
+            action.leaves().len(),
+            action.describe()
+        ))
+    })?;
+    if leaf.elements == 0 {
+        return Err(unfit("the action space has no elements".into()));
+    }
+    Ok(match &leaf.kind {
+        LeafKind::Discrete(d) => HeadSpec::Categorical { n: d.n },
+        LeafKind::MultiDiscrete(_) | LeafKind::MultiBinary(_) => {
+            HeadSpec::MultiCategorical { sizes: leaf.kind.choices() }
+        }
+        LeafKind::Box(_) => HeadSpec::Gaussian { dim: leaf.elements, squash: false },
+    })
+}
+
+/// Where the choices of a batch go; all slices are of its rows.
+struct Chosen<'a> {
+    actions: &'a mut [u8],
+    log_probs: &'a mut [f32],
+}
+
+/// A row whose action could not be chosen.
+struct Unusable {
+    row: usize,
+    reason: String,
+}
+
+/// A network with what it takes to act with it: features in, choices out. It holds no weights.
+pub struct Actor {
+    net: ActorCritic,
+    plan: FeaturePlan,
+    action: Layout,
+    /// Philox blocks of four numbers that one decision may use.
+    blocks: u64,
+    encoded: Vec<f32>,
+    features: Vec<f32>,
+    head: Vec<f32>,
+    values: Vec<f32>,
+    log_std: Vec<f32>,
+}
+
+impl Actor {
+    /// An actor for environments of these spaces.
+    pub fn new(net: ActorCritic, spaces: &Spaces) -> Self {
+        let numbers = match &net.spec().head {
+            HeadSpec::Gaussian { dim, .. } => dim.next_multiple_of(2),
+            discrete => discrete.action_len(),
+        };
+        Self {
+            plan: FeaturePlan::new(&spaces.observation),
+            action: spaces.action.clone(),
+            blocks: numbers.div_ceil(4) as u64,
+            net,
+            encoded: vec![],
+            features: vec![],
+            head: vec![],
+            values: vec![],
+            log_std: vec![],
+        }
+    }
+
+    /// Evaluates `n` observation records; the results are kept until the next call.
+    fn evaluate(
+        &mut self,
+        params: &Params,
+        standardizer: Option<&Standardizer>,
+        records: &[u8],
+        n: usize,
+    ) -> Result<(), LearnError> {
+        let width = self.plan.features();
+        let mut rows: &[f32] = if self.plan.is_plain() {
+            bytemuck::cast_slice(records)
+        } else {
+            self.encoded.resize(n * width, 0.0);
+            let bytes = records.len() / n.max(1);
+            let encoded = self.encoded.chunks_exact_mut(width);
+            records.chunks_exact(bytes).zip(encoded).for_each(|(r, out)| self.plan.encode(r, out));
+            &self.encoded
+        };
+        if let Some(standardizer) = standardizer {
+            self.features.resize(rows.len(), 0.0);
+            standardizer.apply(rows, &mut self.features);
+            rows = &self.features;
+        }
+        // SAFETY: `x` and everything computed from it without a copy are gone before `rows` is.
+        let x = unsafe { memory::borrow_f32s(rows, &[n as i64, width as i64]) };
+        let out = self.net.forward(params, &x.to_device(params.device()))?;
+        copy_to_host(&out.head, &mut self.head)?;
+        copy_to_host(&out.value, &mut self.values)?;
+        if let Some(log_std) = &out.log_std {
+            copy_to_host(log_std, &mut self.log_std)?;
+        }
+        Ok(())
+    }
+
+    /// Chooses the actions of the rows evaluated last. `acts(row)` says which rows matter; `draw(row)`
+    /// names their random numbers: lane and decision.
+    fn choose(
+        &mut self,
+        choice: Choice,
+        philox: &Philox,
+        masks: &[u8],
+        acts: impl Fn(usize) -> bool,
+        draw: impl Fn(usize) -> (u64, u64),
+        chosen: Chosen<'_>,
+    ) -> Result<(), Unusable> {
+        let head = &self.net.spec().head;
+        let (width, mask_len) = (head.outputs(), self.action.mask_bytes());
+        let record = self.action.record_bytes();
+        let rows = self.head.chunks_exact(width).zip(chosen.actions.chunks_exact_mut(record));
+        for (row, (logits, action)) in rows.enumerate() {
+            if !acts(row) {
+                continue;
+            }
+            let (lane, decision) = draw(row);
+            let mut words = [0; 4];
+            let mut used = 0;
+            let uniform = || {
+                if used % 4 == 0 {
+                    words = philox.block(lane, decision * self.blocks + used / 4);
+                }
+                used += 1;
+                (words[(used - 1) as usize % 4] >> 8) as f32 * (1.0 / (1u32 << 24) as f32)
+            };
+            let mask = (mask_len > 0).then(|| &masks[row * mask_len..(row + 1) * mask_len]);
+            let action = if head.is_discrete() {
+                ActionMut::Index(bytemuck::cast_slice_mut(action))
+            } else {
+                ActionMut::Real(bytemuck::cast_slice_mut(action))
+            };
+            chosen.log_probs[row] = head
+                .choose(choice, logits, &self.log_std, mask, uniform, action)
+                .map_err(|error| Unusable { row, reason: error.to_string() })?;
+        }
+        Ok(())
+    }
+
+    fn finite_values(&self) -> Result<(), Unusable> {
+        match self.values.iter().position(|value| !value.is_finite()) {
+            None => Ok(()),
+            Some(row) => Err(Unusable {
+                row,
+                reason: format!(
+                    "its value is {}; look for NaN or infinite observations, or a learning rate that is \
+                     too high",
+                    self.values[row]
+                ),
+            }),
+        }
+    }
+
+    /// Chooses actions for `masks.len() / mask bytes` observation records as an evaluation does.
+    /// `draw(row)` names the row's random numbers (episode, decision) if the choice is sampled. The
+    /// chosen records are written into `actions`.
+    ///
+    /// # Errors
+    /// If libtorch fails or an action cannot be chosen: the message names the row.
+    #[expect(clippy::too_many_arguments, reason = "one batch of inputs and outputs")]
+    pub fn play(
+        &mut self,
+        params: &Params,
+        standardizer: Option<&Standardizer>,
+        choice: Choice,
+        philox: &Philox,
+        observations: &[u8],
+        masks: &[u8],
+        draw: impl Fn(usize) -> (u64, u64),
+        actions: &mut [u8],
+    ) -> Result<(), LearnError> {
+        let n = actions.len() / self.action.record_bytes();
+        self.evaluate(params, standardizer, observations, n)?;
+        let mut log_probs = vec![0.0; n];
+        let chosen = Chosen { actions, log_probs: &mut log_probs };
+        self.choose(choice, philox, masks, |_| true, draw, chosen).map_err(|unusable| {
+            LearnError::Spec {
+                what: "evaluation",
+                reason: format!("env {}: {}", unusable.row, unusable.reason),
+            }
+        })
+    }
+}
+
+fn copy_to_host(tensor: &Tensor, out: &mut Vec<f32>) -> Result<(), LearnError> {
+    let n = tensor.numel();
+    out.resize(n, 0.0);
+    if memory::is_dense_host_f32(tensor) {
+        // SAFETY: the tensor is the network's fresh output; nobody else has it.
+        out.copy_from_slice(unsafe { memory::f32s(tensor) });
+    } else {
+        let host = tensor.f_to_device(Device::Cpu)?.f_to_kind(Kind::Float)?.f_contiguous()?;
+        host.f_copy_data(out, n)?;
+    }
+    Ok(())
+}
+
+/// The policy that inference workers run: the network with the weights of the version that each batch
+/// asks for.
+pub struct ActorPolicy {
+    actor: Actor,
+    store: Arc<PolicyStore>,
+    lease: Option<(u64, Lease)>,
+    philox: Philox,
+}
+
+impl ActorPolicy {
+    /// A policy that samples under `seed`, with the versions of `store`.
+    pub fn new(actor: Actor, store: Arc<PolicyStore>, seed: u64) -> Self {
+        Self { actor, store, lease: None, philox: Philox::new(seed, Stream::Action) }
+    }
+}
+
+impl Policy for ActorPolicy {
+    fn decide(&mut self, batch: &mut Batch<'_>) -> Result<(), PolicyError> {
+        let failed = |error: LearnError| PolicyError::new(error.to_string());
+        let wanted = batch.version();
+        let lease = match &mut self.lease {
+            Some((number, lease)) if *number == wanted => lease,
+            lease => {
+                let found = self.store.lease(wanted).ok_or_else(|| {
+                    PolicyError::new(format!("policy version {wanted} is not published"))
+                })?;
+                &lease.insert((wanted, found)).1
+            }
+        };
+        let n = batch.len();
+        self.actor
+            .evaluate(&lease.params, lease.standardizer.as_ref(), batch.observations(), n)
+            .map_err(failed)?;
+        let outcome = self.actor.finite_values().and_then(|()| {
+            let view = batch.parts();
+            view.values.copy_from_slice(&self.actor.values);
+            if view.bootstrap {
+                return Ok(());
+            }
+            self.actor.choose(
+                Choice::Sample,
+                &self.philox,
+                view.masks,
+                |row| view.valid[row] != 0,
+                |row| (view.lanes.lane(row) as u64, view.lanes.counter(row)),
+                Chosen { actions: view.actions, log_probs: view.log_probs },
+            )
+        });
+        outcome.map_err(|unusable| {
+            PolicyError::new(format!("lane {}: {}", batch.lane(unusable.row), unusable.reason))
+        })
+    }
+}

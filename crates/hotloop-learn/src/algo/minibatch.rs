@@ -1,0 +1,129 @@
+//! The rows of one gradient step, as columns.
+
+use crate::{dist::HeadSpec, dist::tensor::shaped, error::LearnError, memory};
+use tch::{Device, Kind, Tensor};
+
+/// Rows to train on, one tensor per column, all of `n` rows on one device.
+///
+/// Rows with `valid = 0` enter no loss and no statistic; their observations must be finite all the
+/// same, because a product with a zero gradient does not remove a NaN. Whoever gathers the rows best
+/// leaves invalid ones out.
+#[derive(Debug)]
+pub struct Minibatch {
+    /// What the network is evaluated on, `[n, inputs]` f32.
+    pub observations: Tensor,
+    /// Stored actions, `[n, action_len]`, i32 or f32.
+    pub actions: Tensor,
+    /// Log-probabilities of the actions when they were chosen, `[n]` f32.
+    pub old_log_probs: Tensor,
+    /// Values when the actions were chosen, `[n]` f32.
+    pub old_values: Tensor,
+    /// Advantages, `[n]` f32, normalized over the whole minibatch if they are to be.
+    pub advantages: Tensor,
+    /// Value targets, `[n]` f32.
+    pub targets: Tensor,
+    /// 1 where a row is to be trained on, `[n]` u8.
+    pub valid: Tensor,
+    /// Action masks, `[n, mask_len]` u8, 0 forbids.
+    pub masks: Option<Tensor>,
+    /// Valid rows of the whole minibatch, of which this may be a shard. At least 1.
+    pub valid_count: f64,
+}
+
+impl Minibatch {
+    /// Number of rows.
+    pub fn rows(&self) -> i64 {
+        self.valid.size().first().copied().unwrap_or(0)
+    }
+
+    /// Rows `start .. start + len` as views; the valid count stays that of the whole.
+    pub fn slice(&self, start: i64, len: i64) -> Self {
+        self.map(|t| t.narrow(0, start, len))
+    }
+
+    /// Another handle on the same rows.
+    pub fn share(&self) -> Self {
+        self.map(Tensor::shallow_clone)
+    }
+
+    /// The rows at `index` (`[k]` i64), copied; the valid count stays that of the whole.
+    pub fn select(&self, index: &Tensor) -> Self {
+        self.map(|t| t.index_select(0, index))
+    }
+
+    fn map(&self, f: impl Fn(&Tensor) -> Tensor) -> Self {
+        Self {
+            observations: f(&self.observations),
+            actions: f(&self.actions),
+            old_log_probs: f(&self.old_log_probs),
+            old_values: f(&self.old_values),
+            advantages: f(&self.advantages),
+            targets: f(&self.targets),
+            valid: f(&self.valid),
+            masks: self.masks.as_ref().map(&f),
+            valid_count: self.valid_count,
+        }
+    }
+
+    /// Checks every column against the number of rows and the action distribution.
+    ///
+    /// # Errors
+    /// Naming the first column that does not fit, with its shape and the one expected.
+    pub fn check(&self, head: &HeadSpec) -> Result<(), LearnError> {
+        let n = self.rows();
+        let action = if head.is_discrete() {
+            Kind::Int
+        } else {
+            Kind::Float
+        };
+        shaped(
+            "actions",
+            &self.actions,
+            &[n, head.action_len() as i64],
+            action,
+        )?;
+        for (what, t) in [
+            ("old log-probs", &self.old_log_probs),
+            ("old values", &self.old_values),
+            ("advantages", &self.advantages),
+            ("value targets", &self.targets),
+        ] {
+            shaped(what, t, &[n], Kind::Float)?;
+        }
+        shaped("valid flags", &self.valid, &[n], Kind::Uint8)?;
+        if let Some(masks) = &self.masks {
+            shaped(
+                "action masks",
+                masks,
+                &[n, head.mask_len() as i64],
+                Kind::Uint8,
+            )?;
+        }
+        if self.valid_count >= 1.0 {
+            return Ok(());
+        }
+        Err(LearnError::Spec {
+            what: "minibatch",
+            reason: format!(
+                "its valid row count is {}, a loss needs at least 1",
+                self.valid_count
+            ),
+        })
+    }
+
+    /// Whether every column is dense host memory.
+    pub(crate) fn is_dense_host(&self) -> bool {
+        let dense = |t: &Tensor| t.device() == Device::Cpu && t.is_contiguous();
+        [
+            &self.old_log_probs,
+            &self.old_values,
+            &self.advantages,
+            &self.targets,
+        ]
+        .into_iter()
+        .all(memory::is_dense_host_f32)
+            && dense(&self.actions)
+            && dense(&self.valid)
+            && self.masks.as_ref().is_none_or(dense)
+    }
+}

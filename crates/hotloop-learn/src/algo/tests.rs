@@ -1,0 +1,390 @@
+//! PPO's known answers, and its two gradients against each other.
+
+use super::*;
+use crate::{
+    net::{Activation, ActorCritic, MlpSpec},
+    params::Params,
+};
+use hotloop_math::Schedule;
+use std::sync::Arc;
+use tch::{Device, Kind, Tensor};
+
+/// A minibatch of rows that differ in nothing but what a test sets.
+fn batch(n: usize, actions: Tensor) -> Minibatch {
+    let f = |x: f64| Tensor::full([n as i64], x, (Kind::Float, Device::Cpu));
+    Minibatch {
+        observations: Tensor::zeros([n as i64, 1], (Kind::Float, Device::Cpu)),
+        actions,
+        old_log_probs: f(0.0),
+        old_values: f(0.0),
+        advantages: f(0.0),
+        targets: f(0.0),
+        valid: Tensor::ones([n as i64], (Kind::Uint8, Device::Cpu)),
+        masks: None,
+        valid_count: n as f64,
+    }
+}
+
+/// Loss, statistics, and gradients at head and values, by both implementations, which must agree.
+fn both(
+    ppo: &Ppo,
+    head: &HeadSpec,
+    z: &[f32],
+    v: &[f32],
+    b: &Minibatch,
+) -> (f64, Vec<f64>, Vec<f32>, Vec<f32>) {
+    let cx = LossContext {
+        head,
+        batch: b,
+        progress: Progress::default(),
+    };
+    let width = head.outputs();
+    let outputs = Outputs {
+        head: Tensor::from_slice(z)
+            .view([-1, width as i64])
+            .set_requires_grad(true),
+        value: Tensor::from_slice(v).set_requires_grad(true),
+        log_std: None,
+    };
+    let loss = ppo.loss(&cx, &outputs).unwrap();
+    let grads = Tensor::run_backward(
+        &[&loss.total],
+        &[&outputs.head, &outputs.value],
+        false,
+        false,
+    );
+    let flat = |t: &Tensor| Vec::<f32>::try_from(t.reshape([-1])).unwrap();
+    let (gz, gv) = (flat(&grads[0]), flat(&grads[1]));
+    let (mut hz, mut hv) = (vec![0.0; z.len()], vec![0.0; v.len()]);
+    let rows = HeadRows {
+        head: z,
+        value: v,
+        log_std: &[],
+        width,
+    };
+    let into = HeadGrads {
+        head: &mut hz,
+        value: &mut hv,
+        log_std: &mut [],
+    };
+    let stats = ppo.host_gradient(&cx, rows, into).unwrap().unwrap();
+    let theirs = loss.stat_values().unwrap();
+    for (a, b) in stats.iter().zip(&theirs) {
+        assert!(
+            (a - b).abs() <= 1e-5 * b.abs().max(1.0),
+            "{stats:?} {theirs:?}"
+        );
+    }
+    for (a, b) in hz.iter().chain(&hv).zip(gz.iter().chain(&gv)) {
+        assert!(
+            (a - b).abs() < 1e-6 && a.is_finite(),
+            "{hz:?} {gz:?} {hv:?} {gv:?}"
+        );
+    }
+    (loss.total.double_value(&[]), stats, hz, hv)
+}
+
+fn policy_only() -> Ppo {
+    Ppo {
+        value_coef: 0.0,
+        entropy_coef: Schedule::Constant(0.0),
+        ..Ppo::default()
+    }
+}
+
+const TWO: HeadSpec = HeadSpec::Categorical { n: 2 };
+
+#[test]
+fn br_07_the_ratio_does_not_overflow() {
+    // One action in all: its log-prob is 0, so old = -100 makes the log-ratio 100.
+    for (advantage, expected) in [(1.0, -1.2), (0.0, 0.0), (-1.0, 4.851_652e8)] {
+        let mut b = batch(1, Tensor::zeros([1, 1], (Kind::Int, Device::Cpu)));
+        b.old_log_probs = Tensor::from_slice(&[-100f32]);
+        b.advantages = Tensor::from_slice(&[advantage as f32]);
+        let (loss, _, gz, _) = both(&policy_only(), &TWO, &[200.0, 0.0], &[0.0], &b);
+        assert!(
+            (loss - expected).abs() <= 1e-4 * f64::abs(expected),
+            "{advantage}: {loss}"
+        );
+        assert!(advantage < 1.0 || gz == [0.0, 0.0]);
+    }
+    let mut b = batch(1, Tensor::ones([1, 1], (Kind::Int, Device::Cpu)));
+    b.advantages = Tensor::from_slice(&[1f32]);
+    // log-ratio -100: the ratio vanishes and stays finite.
+    let (loss, ..) = both(&policy_only(), &TWO, &[100.0, 0.0], &[0.0], &b);
+    assert!(loss.abs() < 1e-37);
+}
+
+#[test]
+fn br_07_a_nan_log_prob_stays_visible() {
+    let mut b = batch(1, Tensor::zeros([1, 1], (Kind::Int, Device::Cpu)));
+    b.old_log_probs = Tensor::from_slice(&[f32::NAN]);
+    b.advantages = Tensor::from_slice(&[1f32]);
+    let cx = LossContext {
+        head: &TWO,
+        batch: &b,
+        progress: Progress::default(),
+    };
+    let z = Tensor::zeros([1, 2], (Kind::Float, Device::Cpu));
+    let v = Tensor::zeros([1], (Kind::Float, Device::Cpu));
+    let outputs = Outputs {
+        head: z,
+        value: v,
+        log_std: None,
+    };
+    assert!(
+        policy_only()
+            .loss(&cx, &outputs)
+            .unwrap()
+            .total
+            .double_value(&[])
+            .is_nan()
+    );
+    let (mut gz, mut gv) = ([0.0; 2], [0.0]);
+    let rows = HeadRows {
+        head: &[0.0, 0.0],
+        value: &[0.0],
+        log_std: &[],
+        width: 2,
+    };
+    let into = HeadGrads {
+        head: &mut gz,
+        value: &mut gv,
+        log_std: &mut [],
+    };
+    let stats = policy_only()
+        .host_gradient(&cx, rows, into)
+        .unwrap()
+        .unwrap();
+    assert!(stats[0].is_nan() && gz[0].is_nan());
+}
+
+#[test]
+fn br_21_normalized_advantages_enter_both_branches() {
+    // Ratios [2, 2], normalized advantages [-1, 1], clip 0.2: 0.5 (2 - 1.2) = 0.4.
+    let mut b = batch(2, Tensor::zeros([2, 1], (Kind::Int, Device::Cpu)));
+    b.old_log_probs = Tensor::full([2], 0.25f64.ln(), (Kind::Float, Device::Cpu));
+    b.advantages = Tensor::from_slice(&[-1f32, 1.0]);
+    let (loss, stats, ..) = both(&policy_only(), &TWO, &[0.0; 4], &[0.0; 2], &b);
+    assert!((loss - 0.4).abs() < 1e-6, "{loss}");
+    // k3: (2 - 1) - ln 2, and every ratio outside the clip.
+    assert!(
+        (stats[3] - (1.0 - 2f64.ln())).abs() < 1e-6 && stats[4] == 1.0,
+        "{stats:?}"
+    );
+}
+
+#[test]
+fn br_25_the_loss_of_equal_rows_is_that_of_one_and_ranks_must_match() {
+    let head = HeadSpec::MultiCategorical { sizes: vec![2, 3] };
+    let z = [0.0, 0.0, 0.2f32.ln(), 0.3f32.ln(), 0.5f32.ln()];
+    let ppo = Ppo {
+        value_coef: 0.0,
+        ..Ppo::default()
+    };
+    let mut losses = vec![];
+    for n in [1, 5] {
+        let mut b = batch(n, Tensor::from_slice(&[1i32, 2].repeat(n)).view([-1, 2]));
+        b.old_log_probs = Tensor::full([n as i64], -1.3, (Kind::Float, Device::Cpu));
+        b.advantages = b.advantages.fill(0.7);
+        losses.push(both(&ppo, &head, &z.repeat(n), &vec![0.0; n], &b).0);
+        b.old_log_probs = b.old_log_probs.unsqueeze(1);
+        let e = b.check(&head).unwrap_err().to_string();
+        assert!(
+            e.contains(&format!(
+                "old log-probs: expected [{n}] Float, found [{n}, 1]"
+            )),
+            "{e}"
+        );
+        let cx = LossContext {
+            head: &head,
+            batch: &b,
+            progress: Progress::default(),
+        };
+        let outputs = Outputs {
+            head: Tensor::from_slice(&z.repeat(n)).view([-1, 5]),
+            value: Tensor::zeros([n as i64], (Kind::Float, Device::Cpu)),
+            log_std: None,
+        };
+        assert!(ppo.loss(&cx, &outputs).is_err());
+    }
+    assert!((losses[0] - losses[1]).abs() < 1e-6, "{losses:?}");
+}
+
+#[test]
+fn br_26_the_entropy_bonus_raises_entropy() {
+    let ppo = Ppo {
+        value_coef: 0.0,
+        entropy_coef: Schedule::Constant(1.0),
+        ..Ppo::default()
+    };
+    let mut b = batch(1, Tensor::zeros([1, 1], (Kind::Int, Device::Cpu)));
+    b.old_log_probs = Tensor::from_slice(&[-0.313_262f32]);
+    let z = [1.0f32, 0.0];
+    let (_, stats, gz, _) = both(&ppo, &TWO, &z, &[0.0], &b);
+    assert!(
+        (stats[2] - 0.582_203).abs() < 1e-6,
+        "logged entropy is positive: {stats:?}"
+    );
+    let after = [z[0] - gz[0], z[1] - gz[1]];
+    assert!(
+        (after[0] - 0.803_388).abs() < 1e-5 && (after[1] - 0.196_612).abs() < 1e-5,
+        "{after:?}"
+    );
+    let (_, stats, ..) = both(&ppo, &TWO, &after, &[0.0], &b);
+    assert!((stats[2] - 0.649_160).abs() < 1e-6, "{stats:?}");
+}
+
+#[test]
+fn br_28_value_clipping_takes_the_larger_error_around_the_stored_value() {
+    let mut b = batch(1, Tensor::zeros([1, 1], (Kind::Int, Device::Cpu)));
+    b.old_values = Tensor::from_slice(&[1f32]);
+    b.targets = Tensor::from_slice(&[2f32]);
+    for (value_clip, expected, slope) in [(None, 0.125, -0.5), (Some(0.2), 0.32, 0.0)] {
+        let ppo = Ppo {
+            value_coef: 1.0,
+            value_clip,
+            ..policy_only()
+        };
+        let (loss, stats, _, gv) = both(&ppo, &TWO, &[0.0, 0.0], &[1.5], &b);
+        assert!(
+            (loss - expected).abs() < 1e-6 && (stats[1] - expected).abs() < 1e-6,
+            "{loss}"
+        );
+        assert!((gv[0] - slope).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn invalid_rows_enter_nothing_even_when_they_hold_nan() {
+    let head = HeadSpec::Categorical { n: 2 };
+    let actions = |n| Tensor::zeros([n, 1], (Kind::Int, Device::Cpu));
+    let mut one = batch(1, actions(1));
+    one.advantages = one.advantages.fill(0.5);
+    one.masks = Some(Tensor::ones([1, 2], (Kind::Uint8, Device::Cpu)));
+    let mut two = batch(2, actions(2));
+    two.valid_count = 1.0;
+    two.valid = Tensor::from_slice(&[1u8, 0]);
+    two.advantages = Tensor::from_slice(&[0.5f32, f32::NAN]);
+    two.old_log_probs = Tensor::from_slice(&[0f32, f32::NAN]);
+    two.targets = Tensor::from_slice(&[0f32, f32::NAN]);
+    two.masks = Some(Tensor::from_slice(&[1u8, 1, 0, 0]).view([2, 2]));
+    let ppo = Ppo::default();
+    let (loss, stats, gz, gv) = both(&ppo, &head, &[0.3, -0.1], &[0.7], &one);
+    let (loss2, stats2, gz2, gv2) = both(&ppo, &head, &[0.3, -0.1, 1.0, 2.0], &[0.7, 9.0], &two);
+    assert_eq!((loss, stats), (loss2, stats2));
+    assert_eq!((&gz2[..2], &gz2[2..]), (&gz[..], &[0.0, 0.0][..]));
+    assert_eq!((gv2[0], gv2[1]), (gv[0], 0.0));
+}
+
+/// Whole networks, every head: hand-written and autograd gradients agree, and shards add up.
+#[test]
+fn gradients_agree_and_shards_add_up() {
+    for head in [
+        HeadSpec::Categorical { n: 2 },
+        HeadSpec::Categorical { n: 5 },
+        HeadSpec::MultiCategorical { sizes: vec![3, 2] },
+        HeadSpec::Gaussian {
+            dim: 2,
+            squash: false,
+        },
+        HeadSpec::Gaussian {
+            dim: 2,
+            squash: true,
+        },
+    ] {
+        let spec = |fast| MlpSpec {
+            inputs: 3,
+            hidden: vec![16],
+            activation: Activation::Tanh,
+            shared: false,
+            head: head.clone(),
+            fast,
+        };
+        let net = ActorCritic::new(spec(true)).unwrap();
+        let slow = ActorCritic::new(spec(false)).unwrap();
+        let params = net.init(3, Device::Cpu).unwrap();
+        let n = 48i64;
+        let noise = |k: i64, f: f64| (Tensor::arange(n * k, (Kind::Float, Device::Cpu)) * f).sin();
+        let actions = if head.is_discrete() {
+            Tensor::arange(n * head.action_len() as i64, (Kind::Int, Device::Cpu)).remainder(2)
+        } else {
+            noise(2, 1.7)
+        };
+        let mut b = batch(n as usize, actions.view([n, -1]));
+        b.observations = noise(3, 0.9).view([n, 3]);
+        b.advantages = noise(1, 2.3);
+        b.targets = noise(1, 0.4);
+        b.old_log_probs = noise(1, 1.1) * 0.3 - if head.is_discrete() { 1.0 } else { 2.5 };
+        b.valid = Tensor::arange(n, (Kind::Int, Device::Cpu))
+            .remainder(5)
+            .ne(3)
+            .to_kind(Kind::Uint8);
+        b.valid_count = b.valid.sum(Kind::Float).double_value(&[]);
+        if head.is_discrete() {
+            let width = head.mask_len() as i64;
+            // The first two of each dimension stay allowed; the rest vary.
+            let mask = Tensor::ones([n, width], (Kind::Uint8, Device::Cpu));
+            let _ = mask
+                .narrow(0, 0, 7)
+                .select(1, width - 1)
+                .fill_(i64::from(width == 5 && head.action_len() == 2));
+            b.masks = (width > 2).then_some(mask);
+        }
+        let ppo = Ppo {
+            value_clip: Some(0.3),
+            ..Ppo::default()
+        };
+        let gradient = |net: &ActorCritic, b: &Minibatch| {
+            let cx = LossContext {
+                head: &head,
+                batch: b,
+                progress: Progress::default(),
+            };
+            let mut g = Params::zeros(Arc::clone(net.layout()), Device::Cpu);
+            let bound = BoundLoss {
+                algorithm: &ppo,
+                cx,
+            };
+            let stats = net
+                .gradient(&params, &b.observations, &bound, &mut g)
+                .unwrap();
+            (g.flat().copy(), Tensor::from_slice(&stats))
+        };
+        let (g, stats) = gradient(&net, &b);
+        let (gs, stats_s) = gradient(&slow, &b);
+        let (a, c) = (
+            gradient(&net, &b.slice(0, 20)),
+            gradient(&net, &b.slice(20, 28)),
+        );
+        for (x, y) in [
+            (&g, &gs),
+            (&stats, &stats_s),
+            (&g, &(a.0 + c.0)),
+            (&stats, &(a.1 + c.1)),
+        ] {
+            let worst = (x - y).abs().max().double_value(&[]);
+            assert!(worst < 1e-5, "{head:?}: {worst}");
+        }
+        assert!(g.abs().max().double_value(&[]) > 1e-3);
+    }
+}
+
+#[test]
+fn rows_are_selected_together() {
+    let mut b = batch(3, Tensor::from_slice(&[0i32, 1, 0]).view([3, 1]));
+    b.advantages = Tensor::from_slice(&[1f32, 2.0, 3.0]);
+    b.masks = Some(Tensor::from_slice(&[1u8, 1, 0, 1, 1, 0]).view([3, 2]));
+    let picked = b.select(&Tensor::from_slice(&[2i64, 1]));
+    assert_eq!(picked.rows(), 2);
+    assert_eq!(picked.advantages.double_value(&[0]), 3.0);
+    assert_eq!(picked.actions.int64_value(&[1, 0]), 1);
+    assert_eq!(picked.masks.as_ref().unwrap().int64_value(&[1, 0]), 0);
+    b.valid_count = 0.0;
+    assert!(
+        b.check(&TWO)
+            .unwrap_err()
+            .to_string()
+            .contains("valid row count is 0")
+    );
+}
