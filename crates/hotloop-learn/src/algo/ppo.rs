@@ -94,19 +94,19 @@ impl Algorithm for Ppo {
         };
 
         // Invalid rows leave the columns, too: zero times NaN would come back in the gradient.
-        let (old, advantages) = (keep(&batch.old_log_probs), keep(&batch.advantages));
+        let (old, advantages) = (keep(&batch.old_log_probs)?, keep(&batch.advantages)?);
         let log_ratio = (log_probs - old).f_clamp_max(f64::from(MAX_LOG_RATIO))?;
         let ratio = log_ratio.f_exp()?;
         let clipped = ratio.f_clamp(1.0 - clip, 1.0 + clip)?;
         let worse = (-&advantages * &ratio).f_maximum(&(-&advantages * clipped))?;
         let policy = mean(&worse)?;
 
-        let targets = keep(&batch.targets);
+        let targets = keep(&batch.targets)?;
         let square = |v: &Tensor| (v - &targets).f_square();
         let value_error = match self.value_clip {
             None => square(&outputs.value)?,
             Some(c) => {
-                let old = keep(&batch.old_values);
+                let old = keep(&batch.old_values)?;
                 let near = &old + (&outputs.value - &old).f_clamp(-c, c)?;
                 square(&outputs.value)?.f_maximum(&square(&near)?)?
             }
