@@ -143,6 +143,12 @@ impl ActionBuf {
         )
     }
 
+    /// Takes over the action that `view` shows, which is of the same layout.
+    pub fn copy_from(&mut self, view: ActionView<'_>) {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words);
+        bytes[..self.layout.record_bytes()].copy_from_slice(view.record());
+    }
+
     /// The indices (from 0) of a choice leaf. Panics on a box.
     pub fn indices_mut(&mut self, id: LeafId) -> &mut [i32] {
         let leaf = &self.layout.leaves()[id.0];

@@ -1,17 +1,18 @@
 //! A block of lanes made of copies of one [`Env`], each contained: a panic or an error costs one row
 //! of one lane, and the environment is rebuilt.
 
+use crate::contain::{Build, check_mask, check_reward, contain, panic_message};
 use crate::{
-    Env, EnvError, FaultPhase, Rows, SpaceError, Spaces, StateReader, StateWriter, Turn, VectorEnv,
+    End, Env, EnvError, FaultPhase, Rows, SpaceError, Spaces, StateReader, StateWriter, Turn,
+    VectorEnv,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Builds one environment.
-pub(crate) type Build<E> = Box<dyn Fn() -> Result<E, EnvError> + Send>;
 
 /// `lanes` copies of an environment as one block.
 pub struct Copies<E> {
     envs: Vec<E>,
+    /// Lanes whose environment failed and could not be replaced yet. It is not used again.
+    broken: Vec<bool>,
     build: Build<E>,
     spaces: Spaces,
 }
@@ -36,6 +37,7 @@ impl<E: Env> Copies<E> {
         let spaces = Spaces::new(first.observation_space(), first.action_space())
             .map_err(|error: SpaceError| EnvError::new(error.to_string()))?;
         Ok(Self {
+            broken: vec![false; envs.len()],
             envs,
             build: Box::new(build),
             spaces,
@@ -59,29 +61,59 @@ impl<E: Env> Copies<E> {
             let caught = catch_unwind(AssertUnwindSafe(|| {
                 while at.lane < lanes {
                     at.phase = FaultPhase::Step;
-                    take_turn(&mut self.envs[at.lane], rows, &mut at)?;
+                    if rows.reset_due(at.lane) && self.broken[at.lane] {
+                        rows.begin(at.lane);
+                        self.rebuild(rows, at.lane);
+                    } else {
+                        take_turn(&mut self.envs[at.lane], rows, &mut at)?;
+                    }
                     at.lane += 1;
                 }
                 Ok::<(), EnvError>(())
             }));
             match caught {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => rows.fail(at.lane, at.phase, false, error.to_string()),
-                Err(payload) => rows.fail(at.lane, at.phase, true, panic_message(payload.as_ref())),
+                Ok(Ok(())) => break,
+                Ok(Err(error)) => self.lose(rows, &at, false, error.to_string()),
+                Err(payload) => self.lose(rows, &at, true, panic_message(payload.as_ref())),
             }
-            self.rebuild(rows, at.lane);
             at.lane += 1;
         }
+        // One pass over the block's row, which is in the cache, costs less than a look at each lane.
+        at.lane = 0;
+        while let Some((lane, message)) = rows.first_not_finite(at.lane) {
+            let ended = rows.reset_due(lane) || rows.terminated(lane);
+            at.lane = lane;
+            at.phase = FaultPhase::Reset;
+            if !ended {
+                at.phase = FaultPhase::Step;
+                rows.retract(lane);
+            }
+            self.lose(rows, &at, false, message);
+            at.lane += 1;
+        }
+    }
+
+    /// Records the failure of the lane at work and rebuilds it.
+    #[cold]
+    fn lose(&mut self, rows: &mut Rows<'_>, at: &Progress, panicked: bool, message: String) {
+        if at.phase == FaultPhase::Reset && !rows.reset_due(at.lane) {
+            // The step that ended the episode went well; only its successor could not start.
+            rows.fail_next(at.lane, at.phase, panicked, message);
+        } else {
+            rows.fail(at.lane, at.phase, panicked, message);
+        }
+        self.rebuild(rows, at.lane);
     }
 
     /// Replaces a failed lane's environment and starts its next episode. If that fails too, the lane
     /// stays without an observation and tries again at its next turn.
     #[cold]
     fn rebuild(&mut self, rows: &mut Rows<'_>, lane: usize) {
+        self.broken[lane] = true;
         let env = match contain(&self.build) {
             Ok(env) => env,
             Err((panicked, message)) => {
-                return rows.fail(lane, FaultPhase::Build, panicked, message);
+                return rows.fail_next(lane, FaultPhase::Build, panicked, message);
             }
         };
         // Dropping the old one may panic as well; it is contained with the reset.
@@ -89,11 +121,16 @@ impl<E: Env> Copies<E> {
             self.envs[lane] = env;
             let env = &mut self.envs[lane];
             env.reset(&mut rows.reset_ctx(lane))?;
-            env.observe(&mut rows.recover(lane))?;
-            write_mask(env, rows, lane)
+            observe(env, rows, lane)?;
+            rows.check_finite(lane)?;
+            rows.recover(lane);
+            Ok(())
         });
-        if let Err((panicked, message)) = outcome {
-            rows.fail(lane, FaultPhase::Reset, panicked, message);
+        match outcome {
+            Ok(()) => self.broken[lane] = false,
+            Err((panicked, message)) => {
+                rows.fail_next(lane, FaultPhase::Reset, panicked, message);
+            }
         }
     }
 }
@@ -105,74 +142,39 @@ fn take_turn<E: Env>(env: &mut E, rows: &mut Rows<'_>, at: &mut Progress) -> Res
     match rows.turn(i) {
         Turn::Step(action, rng) => {
             let transition = env.step(action, rng)?;
-            if !transition.reward().is_finite() || !transition.raw_reward().is_finite() {
-                return Err(not_finite(transition.raw_reward()));
-            }
-            if transition.end() == crate::End::Terminated {
-                at.phase = FaultPhase::Reset;
-                // The reset must not see the totals of an episode that is not yet recorded, and the
-                // record must not be made for an episode whose successor cannot start: record first.
+            check_reward(&transition)?;
+            if transition.end() == End::Terminated {
                 rows.proceed(i, transition);
+                at.phase = FaultPhase::Reset;
                 env.reset(&mut rows.reset_ctx(i))?;
-                env.observe(&mut rows.next(i))?;
+                observe(env, rows, i)
             } else {
-                env.observe(&mut rows.proceed(i, transition))?;
+                observe(env, rows, i)?;
+                rows.proceed(i, transition);
+                Ok(())
             }
         }
         Turn::Reset(mut ctx) => {
             at.phase = FaultPhase::Reset;
             env.reset(&mut ctx)?;
-            env.observe(&mut rows.begin(i))?;
+            observe(env, rows, i)?;
+            rows.begin(i);
+            Ok(())
         }
     }
-    write_mask(env, rows, i)
 }
 
-#[cold]
-fn not_finite(reward: f64) -> EnvError {
-    EnvError::new(format!("reward {reward} is not finite"))
-}
-
+/// Writes the observation that follows a lane's turn, and the mask beside it.
 #[inline]
-fn write_mask<E: Env>(env: &mut E, rows: &mut Rows<'_>, lane: usize) -> Result<(), EnvError> {
+fn observe<E: Env>(env: &mut E, rows: &mut Rows<'_>, lane: usize) -> Result<(), EnvError> {
+    env.observe(&mut rows.next(lane))?;
     let masks = &rows.spaces().action;
     if masks.mask_bytes() == 0 {
         return Ok(());
     }
     let mask = rows.mask(lane);
     env.action_mask(mask);
-    for leaf in masks.leaves() {
-        let Some(mut start) = leaf.mask_offset else {
-            continue;
-        };
-        for choices in leaf.kind.choices() {
-            if mask[start..start + choices]
-                .iter()
-                .all(|&allowed| allowed == 0)
-            {
-                return Err(EnvError::new(format!(
-                    "the action mask allows none of {choices} choices"
-                )));
-            }
-            start += choices;
-        }
-    }
-    Ok(())
-}
-
-/// Runs `f`; an error or a panic becomes (whether it panicked, message).
-fn contain<T>(f: impl FnOnce() -> Result<T, EnvError>) -> Result<T, (bool, String)> {
-    match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err((false, error.to_string())),
-        Err(payload) => Err((true, panic_message(payload.as_ref()))),
-    }
-}
-
-fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|s| s.to_string());
-    text.or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
+    check_mask(masks, mask)
 }
 
 impl<E: Env> VectorEnv for Copies<E> {

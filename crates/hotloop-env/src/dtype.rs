@@ -61,6 +61,8 @@ pub trait Element: Pod + PartialEq + std::fmt::Debug + sealed::Sealed {
     const DTYPE: DType;
     /// As `f64`; exact for all but 64-bit integers beyond 2^53.
     fn to_f64(self) -> f64;
+    /// As `f32`, rounded to nearest.
+    fn to_f32(self) -> f32;
     /// From `f64`, if this type can hold the value: integers take whole numbers in their range
     /// only (never a wrapped one), floats take anything, rounded to nearest.
     fn from_f64(value: f64) -> Option<Self>;
@@ -72,6 +74,7 @@ macro_rules! integer {
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
             fn to_f64(self) -> f64 { self as f64 }
+            fn to_f32(self) -> f32 { self as f32 }
             fn from_f64(value: f64) -> Option<Self> {
                 let cast = value as $type;
                 (cast as f64 == value).then_some(cast)
@@ -87,6 +90,7 @@ macro_rules! float {
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
             fn to_f64(self) -> f64 { self as f64 }
+            fn to_f32(self) -> f32 { self as f32 }
             fn from_f64(value: f64) -> Option<Self> { Some(value as $type) }
         }
     )*};

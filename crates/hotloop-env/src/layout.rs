@@ -4,7 +4,9 @@
 //! a space that is one `float32` box of `n` is a plain `[lanes, n]` matrix.
 
 use crate::space::join;
-use crate::{BoxSpace, DType, Discrete, MultiBinary, MultiDiscrete, Space, SpaceError};
+use crate::{
+    BoxSpace, DType, Discrete, Element, EnvError, MultiBinary, MultiDiscrete, Space, SpaceError,
+};
 
 /// Names one leaf of a [`Layout`]; look it up once with [`Layout::find`], use it at every step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,6 +196,34 @@ impl Layout {
         }
     }
 
+    /// Whether any leaf holds floats.
+    pub(crate) fn has_floats(&self) -> bool {
+        self.leaves.iter().any(|leaf| leaf.dtype.is_float())
+    }
+
+    /// An error that names the first element of `record` that is NaN or infinite.
+    pub fn check_finite(&self, record: &[u8]) -> Result<(), EnvError> {
+        for leaf in &self.leaves {
+            let bytes = &record[leaf.bytes()];
+            let bad = match leaf.dtype {
+                DType::F32 if !all_finite(bytemuck::cast_slice(bytes)) => not_finite::<f32>(bytes),
+                DType::F64 => not_finite::<f64>(bytes),
+                _ => None,
+            };
+            if let Some((i, value)) = bad {
+                let at = if leaf.path.is_empty() {
+                    String::new()
+                } else {
+                    format!(" key {:?}", leaf.path)
+                };
+                return Err(EnvError::new(format!(
+                    "observation{at}: element {i} is {value}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// The names of all leaves, for messages.
     pub fn describe(&self) -> String {
         self.leaves
@@ -202,6 +232,25 @@ impl Layout {
             .collect::<Vec<_>>()
             .join(", ")
     }
+}
+
+/// Whether no element is NaN or infinite. Written so that it is vectorised: an exponent of all ones
+/// carries into the sign bit.
+#[inline]
+pub(crate) fn all_finite(values: &[f32]) -> bool {
+    const EXPONENT: u32 = 0x7f80_0000;
+    let carried = values
+        .iter()
+        .fold(0, |bits, x| bits | ((x.to_bits() & EXPONENT) + (1 << 23)));
+    carried >> 31 == 0
+}
+
+fn not_finite<T: Element>(bytes: &[u8]) -> Option<(usize, f64)> {
+    let values = bytemuck::cast_slice::<u8, T>(bytes).iter();
+    values
+        .map(|x| x.to_f64())
+        .enumerate()
+        .find(|(_, x)| !x.is_finite())
 }
 
 /// The spaces of an environment with their layouts.

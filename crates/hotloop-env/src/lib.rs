@@ -25,10 +25,15 @@
 //! ```
 
 mod action;
+mod async_copies;
+mod async_env;
+mod async_lane;
+mod contain;
 mod copies;
 mod dtype;
 mod env;
 mod error;
+mod features;
 mod layout;
 mod observation;
 mod registry;
@@ -40,10 +45,13 @@ mod transition;
 pub mod wrappers;
 
 pub use action::{ActionBuf, ActionLeaf, ActionView};
+pub use async_copies::AsyncCopies;
+pub use async_env::{AsyncEnv, AsyncVectorEnv};
 pub use copies::Copies;
 pub use dtype::{DType, Element};
 pub use env::{Env, ResetCtx, VectorEnv};
 pub use error::{EnvError, Fault, FaultPhase};
+pub use features::FeaturePlan;
 pub use layout::{Layout, Leaf, LeafId, LeafKind, Spaces};
 pub use observation::{LeafMut, ObservationBuf, ObservationMut};
 pub use registry::{EnvOptions, EnvSpec, OptionValue, Registry};

@@ -228,6 +228,11 @@ impl ObservationBuf {
         &bytemuck::cast_slice(&self.words)[..self.layout.record_bytes()]
     }
 
+    /// An error that names the first element that is NaN or infinite.
+    pub fn check_finite(&self) -> Result<(), EnvError> {
+        self.layout.check_finite(self.record())
+    }
+
     /// The elements of leaf `id`, which is stored as `T` (choices are stored as `i32` from 0).
     /// Panics on another type.
     pub fn values<T: Element>(&self, id: LeafId) -> &[T] {

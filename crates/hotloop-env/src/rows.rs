@@ -6,9 +6,10 @@
 //! termination), or the final one (after truncation), which is marked as not to be trained on. The
 //! turn after a truncation is [`Turn::Reset`].
 
+use crate::layout::all_finite;
 use crate::{
-    ActionView, End, EnvRng, Fault, FaultPhase, ObservationMut, ResetCtx, Spaces, Stream,
-    Transition,
+    ActionView, DType, End, EnvError, EnvRng, Fault, FaultPhase, ObservationMut, ResetCtx, Spaces,
+    Stream, Transition,
 };
 
 /// Flags of a row's `ends` byte.
@@ -155,6 +156,22 @@ impl<'a> Rows<'a> {
         self.parts.valid[i] == 0
     }
 
+    /// The random numbers of lane `i`, for a block that takes them along for the length of a turn.
+    pub(crate) fn rng(&mut self, i: usize) -> &mut EnvRng {
+        &mut self.parts.lanes.rngs[i]
+    }
+
+    /// What identifies lane `i`'s present episode: the run's seed, the lane, the episode's number.
+    pub(crate) fn episode(&self, i: usize) -> (u64, u64, u64) {
+        let episode = self.parts.lanes.totals[i].episodes;
+        (self.parts.lanes.seed, self.lane(i) as u64, episode)
+    }
+
+    /// Whether lane `i`'s episode terminated in this call.
+    pub(crate) fn terminated(&self, i: usize) -> bool {
+        self.parts.ends[i] & end_flags::TERMINATED != 0
+    }
+
     /// What lane `i` is to do.
     #[inline]
     pub fn turn(&mut self, i: usize) -> Turn<'_> {
@@ -260,6 +277,20 @@ impl<'a> Rows<'a> {
         self.mask(i).fill(1);
     }
 
+    /// Takes back the count of the step that lane `i` just made, so that a failure found after it is
+    /// reported at that step. [`fail`](Self::fail) is to follow.
+    pub(crate) fn retract(&mut self, i: usize) {
+        let parts = &mut self.parts;
+        let over = parts.ends[i] & end_flags::EPISODE != 0;
+        let length = &mut parts.lanes.totals[i].episode_length;
+        *length = if over {
+            parts.episode_lengths[i]
+        } else {
+            *length
+        }
+        .saturating_sub(1);
+    }
+
     /// A lane that failed in this call has been rebuilt and reset: the place returned is for the first
     /// observation of its new episode.
     pub fn recover(&mut self, i: usize) -> ObservationMut<'_> {
@@ -285,5 +316,29 @@ impl<'a> Rows<'a> {
             &mut self.parts.next_observations[i * bytes..(i + 1) * bytes],
             &self.parts.spaces.observation,
         )
+    }
+
+    /// An error that says where the observation just written for lane `i` holds a NaN or an infinity.
+    pub fn check_finite(&self, i: usize) -> Result<(), EnvError> {
+        let layout = &self.parts.spaces.observation;
+        let record =
+            &self.parts.next_observations[i * layout.record_bytes()..][..layout.record_bytes()];
+        layout.check_finite(record)
+    }
+
+    /// The first lane from `from` on whose observation holds a NaN or an infinity, and where. Neither
+    /// may reach the policy: for lanes of such observations [`fail`](Self::fail) is called.
+    pub fn first_not_finite(&self, from: usize) -> Option<(usize, String)> {
+        let layout = &self.parts.spaces.observation;
+        if !layout.has_floats() {
+            return None;
+        }
+        if layout.single().is_some_and(|leaf| leaf.dtype == DType::F32) {
+            let rest = &self.parts.next_observations[from * layout.record_bytes()..];
+            if all_finite(bytemuck::cast_slice(rest)) {
+                return None;
+            }
+        }
+        (from..self.lanes()).find_map(|i| Some((i, self.check_finite(i).err()?.to_string())))
     }
 }

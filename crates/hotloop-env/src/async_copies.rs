@@ -1,0 +1,232 @@
+//! A block of lanes made of copies of one [`AsyncEnv`], stepped concurrently inside one task and
+//! contained like [`Copies`](crate::Copies).
+
+use crate::async_lane::{Coroutine, Desk, Job, Order, start};
+use crate::contain::{Build, contain, panic_message};
+use crate::{AsyncEnv, AsyncVectorEnv, EnvError, FaultPhase, Rows, SpaceError, Spaces, Turn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// `lanes` copies of an environment that waits, as one block.
+///
+/// Whenever the task is woken, every lane that has not finished its turn is polled once, so a block
+/// should have few lanes (tens) if they finish at different times.
+pub struct AsyncCopies {
+    lanes: Vec<Lane>,
+    /// Builds an environment and starts its coroutine.
+    build: Box<dyn Fn(Arc<Desk>) -> Result<Coroutine, EnvError> + Send>,
+    spaces: Spaces,
+}
+
+struct Lane {
+    /// Gone after a failure that could not be mended within its turn.
+    coroutine: Option<Coroutine>,
+    desk: Arc<Desk>,
+    /// Here between turns.
+    job: Option<Box<Job>>,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Between turns.
+    Idle,
+    /// Stepping, or making the reset that was due.
+    Working,
+    /// Failed in this turn, rebuilt, making the reset of its next episode.
+    Recovering,
+}
+
+impl AsyncCopies {
+    /// Builds `lanes` copies (at least one). The first failure to build one is returned.
+    pub fn new<E: AsyncEnv + 'static>(
+        lanes: usize,
+        build: impl Fn() -> Result<E, EnvError> + Send + 'static,
+    ) -> Result<Self, EnvError> {
+        let make: Build<E> = Box::new(build);
+        let mut envs = Vec::with_capacity(lanes);
+        for _ in 0..lanes {
+            envs.push(contain(&make).map_err(|(_, message)| EnvError::new(message))?);
+        }
+        let first = envs.first().ok_or("a block needs at least one lane")?;
+        let spaces = Spaces::new(first.observation_space(), first.action_space())
+            .map_err(|error: SpaceError| EnvError::new(error.to_string()))?;
+        let lanes = envs
+            .into_iter()
+            .map(|env| {
+                let desk = Arc::new(Desk::default());
+                Lane {
+                    coroutine: Some(start(env, desk.clone())),
+                    desk,
+                    job: Some(Box::new(Job::new(&spaces))),
+                    state: State::Idle,
+                }
+            })
+            .collect();
+        Ok(Self {
+            lanes,
+            build: Box::new(move |desk| Ok(start(make()?, desk))),
+            spaces,
+        })
+    }
+
+    /// The spaces of the environment.
+    pub fn spaces(&self) -> &Spaces {
+        &self.spaces
+    }
+
+    /// Polls lane `i` until it waits or its turn is over.
+    fn poll_lane(&mut self, i: usize, cx: &mut Context<'_>, rows: &mut Rows<'_>) -> Poll<()> {
+        loop {
+            let lane = &mut self.lanes[i];
+            let Some(coroutine) = &mut lane.coroutine else {
+                return Poll::Ready(());
+            };
+            if lane.state == State::Idle {
+                return Poll::Ready(());
+            }
+            let polled = catch_unwind(AssertUnwindSafe(|| coroutine.as_mut().poll(cx)));
+            let Some(mut job) = lane.desk.collect() else {
+                return Poll::Pending;
+            };
+            std::mem::swap(&mut job.rng, rows.rng(i));
+            let outcome = job.outcome.take();
+            let state = std::mem::replace(&mut lane.state, State::Idle);
+            let failure = match (polled, outcome) {
+                (Err(payload), _) => Some((true, panic_message(payload.as_ref()))),
+                (Ok(_), Some(Err(error))) => Some((false, error.to_string())),
+                (Ok(_), _) => None,
+            };
+            match failure {
+                None => finish(&job, state, i, rows),
+                Some((panicked, message)) => {
+                    lose(&job, state, i, rows, panicked, message);
+                    lane.retire();
+                }
+            }
+            let lane = &mut self.lanes[i];
+            lane.job = Some(job);
+            // Once a turn is enough: an environment that cannot start is tried again at the next.
+            if lane.coroutine.is_none() && state == State::Working {
+                match self.rebuild(i) {
+                    Ok(()) => self.assign(i, rows, State::Recovering),
+                    Err((panicked, message)) => {
+                        rows.fail_next(i, FaultPhase::Build, panicked, message);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives lane `i` a new environment.
+    fn rebuild(&mut self, i: usize) -> Result<(), (bool, String)> {
+        let lane = &mut self.lanes[i];
+        lane.coroutine = Some(contain(|| (self.build)(lane.desk.clone()))?);
+        Ok(())
+    }
+
+    /// Hands lane `i` what it is to do.
+    fn assign(&mut self, i: usize, rows: &mut Rows<'_>, state: State) {
+        let lane = &mut self.lanes[i];
+        let mut job = lane.job.take().expect("the job is here between turns");
+        job.transition = None;
+        job.outcome = None;
+        (job.run_seed, job.lane, job.episode) = rows.episode(i);
+        job.order = match rows.turn(i) {
+            Turn::Step(action, _) if state == State::Working => {
+                job.action.copy_from(action);
+                Order::Step
+            }
+            _ => Order::Reset,
+        };
+        std::mem::swap(&mut job.rng, rows.rng(i));
+        lane.state = state;
+        lane.desk.give(job);
+    }
+}
+
+impl Lane {
+    /// Drops the environment, which may panic as well.
+    fn retire(&mut self) {
+        let coroutine = self.coroutine.take();
+        // What a failed environment says when it is dropped adds nothing to its failure.
+        let _ = contain(|| {
+            drop(coroutine);
+            Ok(())
+        });
+    }
+}
+
+/// Writes the outcome of a turn that went well.
+fn finish(job: &Job, state: State, i: usize, rows: &mut Rows<'_>) {
+    let mut place = match (state, job.transition) {
+        (State::Recovering, _) => rows.recover(i),
+        (_, Some(transition)) => rows.proceed(i, transition),
+        (_, None) => rows.begin(i),
+    };
+    place.record().copy_from_slice(job.observation.record());
+    rows.mask(i).copy_from_slice(&job.mask);
+}
+
+/// Writes the outcome of a turn that failed.
+fn lose(job: &Job, state: State, i: usize, rows: &mut Rows<'_>, panicked: bool, message: String) {
+    match job.transition {
+        // The step that ended the episode went well; only its successor could not start.
+        Some(transition) if job.phase == FaultPhase::Reset => {
+            rows.proceed(i, transition);
+            rows.fail_next(i, job.phase, panicked, message);
+        }
+        _ if state == State::Recovering => rows.fail_next(i, job.phase, panicked, message),
+        _ => rows.fail(i, job.phase, panicked, message),
+    }
+}
+
+impl AsyncVectorEnv for AsyncCopies {
+    fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    fn begin(&mut self, rows: &mut Rows<'_>) {
+        for i in 0..self.lanes.len() {
+            assert!(
+                self.lanes[i].state == State::Idle,
+                "a turn was begun before the last one was over"
+            );
+            if self.lanes[i].coroutine.is_none()
+                && let Err((panicked, message)) = self.rebuild(i)
+            {
+                rows.fail(i, FaultPhase::Build, panicked, message);
+                continue;
+            }
+            self.assign(i, rows, State::Working);
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, rows: &mut Rows<'_>) -> Poll<()> {
+        let mut all = Poll::Ready(());
+        for i in 0..self.lanes.len() {
+            if self.poll_lane(i, cx, rows).is_pending() {
+                all = Poll::Pending;
+            }
+        }
+        all
+    }
+
+    fn give_up(&mut self, rows: &mut Rows<'_>, why: &str) {
+        for (i, lane) in self.lanes.iter_mut().enumerate() {
+            if lane.state == State::Idle {
+                continue;
+            }
+            lane.retire();
+            let mut job = lane
+                .desk
+                .reclaim()
+                .expect("a coroutine that is dropped hands its job back");
+            std::mem::swap(&mut job.rng, rows.rng(i));
+            lose(&job, lane.state, i, rows, false, why.to_string());
+            lane.state = State::Idle;
+            lane.job = Some(job);
+        }
+    }
+}
