@@ -3,7 +3,7 @@
 
 use crate::async_lane::{Coroutine, Desk, Job, Order, start};
 use crate::contain::{Build, contain, panic_message};
-use crate::{AsyncEnv, AsyncVectorEnv, EnvError, FaultPhase, Rows, SpaceError, Spaces, Turn};
+use crate::{AsyncEnv, AsyncVectorEnv, EnvError, FaultPhase, Rows, Spaces, Turn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -50,8 +50,7 @@ impl AsyncCopies {
             envs.push(contain(&make).map_err(|(_, message)| EnvError::new(message))?);
         }
         let first = envs.first().ok_or("a block needs at least one lane")?;
-        let spaces = Spaces::new(first.observation_space(), first.action_space())
-            .map_err(|error: SpaceError| EnvError::new(error.to_string()))?;
+        let spaces = Spaces::new(first.observation_space(), first.action_space())?;
         let lanes = envs
             .into_iter()
             .map(|env| {

@@ -3,8 +3,7 @@
 
 use crate::contain::{Build, check_mask, check_reward, contain, panic_message};
 use crate::{
-    End, Env, EnvError, FaultPhase, Rows, SpaceError, Spaces, StateReader, StateWriter, Turn,
-    VectorEnv,
+    End, Env, EnvError, FaultPhase, Rows, Spaces, StateReader, StateWriter, Turn, VectorEnv,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -34,8 +33,7 @@ impl<E: Env> Copies<E> {
             envs.push(contain(&build).map_err(|(_, message)| EnvError::new(message))?);
         }
         let first = envs.first().ok_or("a block needs at least one lane")?;
-        let spaces = Spaces::new(first.observation_space(), first.action_space())
-            .map_err(|error: SpaceError| EnvError::new(error.to_string()))?;
+        let spaces = Spaces::new(first.observation_space(), first.action_space())?;
         Ok(Self {
             broken: vec![false; envs.len()],
             envs,

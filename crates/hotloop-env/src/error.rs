@@ -1,5 +1,6 @@
 //! What can go wrong inside an environment, and where it did.
 
+use crate::SpaceError;
 use std::fmt;
 
 /// An error that an environment returns. Cheap to pass: one pointer.
@@ -35,6 +36,12 @@ impl From<&str> for EnvError {
 
 impl From<std::io::Error> for EnvError {
     fn from(error: std::io::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<SpaceError> for EnvError {
+    fn from(error: SpaceError) -> Self {
         Self::new(error.to_string())
     }
 }

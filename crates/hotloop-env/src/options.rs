@@ -1,0 +1,81 @@
+//! The options of an environment: what the user may set, typed, each with its default.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The value of an environment's option.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OptionValue {
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// A text.
+    Text(String),
+}
+
+impl fmt::Display for OptionValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptionValue::Bool(value) => value.fmt(f),
+            OptionValue::Int(value) => value.fmt(f),
+            OptionValue::Float(value) => value.fmt(f),
+            OptionValue::Text(value) => value.fmt(f),
+        }
+    }
+}
+
+macro_rules! option_from {
+    ($($type:ty => $variant:ident),*) => {$(
+        impl From<$type> for OptionValue {
+            fn from(value: $type) -> Self { OptionValue::$variant(value.into()) }
+        }
+    )*};
+}
+option_from!(bool => Bool, i64 => Int, f64 => Float, &str => Text, String => Text);
+
+/// The options of an environment: declared ones with their defaults, some set by the user.
+#[derive(Clone, Debug, Default)]
+pub struct EnvOptions(pub(crate) BTreeMap<String, OptionValue>);
+
+impl EnvOptions {
+    fn get(&self, name: &str) -> &OptionValue {
+        self.0.get(name).unwrap_or_else(|| {
+            panic!("option {name:?} is read, but was not declared with EnvSpec::option")
+        })
+    }
+
+    /// A declared true-or-false option.
+    pub fn bool(&self, name: &str) -> bool {
+        match self.get(name) {
+            OptionValue::Bool(value) => *value,
+            other => panic!("option {name:?} was declared as {other:?}, not as a bool"),
+        }
+    }
+
+    /// A declared whole-number option.
+    pub fn int(&self, name: &str) -> i64 {
+        match self.get(name) {
+            OptionValue::Int(value) => *value,
+            other => panic!("option {name:?} was declared as {other:?}, not as an int"),
+        }
+    }
+
+    /// A declared number option.
+    pub fn float(&self, name: &str) -> f64 {
+        match self.get(name) {
+            OptionValue::Float(value) => *value,
+            other => panic!("option {name:?} was declared as {other:?}, not as a float"),
+        }
+    }
+
+    /// A declared text option.
+    pub fn text(&self, name: &str) -> &str {
+        match self.get(name) {
+            OptionValue::Text(value) => value,
+            other => panic!("option {name:?} was declared as {other:?}, not as a text"),
+        }
+    }
+}
