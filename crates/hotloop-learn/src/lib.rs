@@ -7,6 +7,7 @@
 //! weights and state on disk; [`device`], where tensors live.
 
 pub mod algo;
+pub mod device;
 pub mod dist;
 mod error;
 pub mod init;
@@ -16,5 +17,6 @@ pub mod net;
 pub mod objective;
 pub mod optim;
 pub mod params;
+pub mod shards;
 
 pub use error::LearnError;

@@ -1,0 +1,395 @@
+//! Gradients of one minibatch on several threads, the same to the last bit on any number of them.
+//!
+//! A minibatch is cut into a configured number of contiguous shards; each is differentiated on its
+//! own, by whichever thread is free, and the results are added in shard order. The number of shards
+//! is part of the configuration and shapes the result; the number of threads is not and does not.
+
+use crate::{
+    algo::{Algorithm, BoundLoss, LossContext, Minibatch, Progress},
+    device,
+    error::LearnError,
+    kernels,
+    net::ActorCritic,
+    params::Params,
+};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread::JoinHandle,
+};
+use tch::Device;
+
+/// One shard's work, with everything it needs: libtorch's handles cannot be lent across threads.
+struct Job {
+    shard: usize,
+    net: Arc<ActorCritic>,
+    params: Params,
+    algorithm: Arc<dyn Algorithm>,
+    batch: Minibatch,
+    progress: Progress,
+    grads: Params,
+}
+
+/// A shard's answer; its gradient arena comes home to be used again.
+struct Done {
+    shard: usize,
+    grads: Params,
+    stats: Result<Vec<f64>, LearnError>,
+}
+
+impl Job {
+    fn run(mut self) -> Done {
+        let work = AssertUnwindSafe(|| {
+            let cx = LossContext {
+                head: &self.net.spec().head,
+                batch: &self.batch,
+                progress: self.progress,
+            };
+            let bound = BoundLoss {
+                algorithm: &*self.algorithm,
+                cx,
+            };
+            self.net.gradient(
+                &self.params,
+                &self.batch.observations,
+                &bound,
+                &mut self.grads,
+            )
+        });
+        let shard = self.shard;
+        let stats = catch_unwind(work).unwrap_or_else(|panic| {
+            Err(LearnError::ShardPanicked {
+                shard,
+                message: panic_text(panic),
+            })
+        });
+        Done {
+            shard,
+            grads: self.grads,
+            stats,
+        }
+    }
+}
+
+fn panic_text(panic: Box<dyn Any + Send>) -> String {
+    match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => (*panic.downcast_ref::<&str>().unwrap_or(&"(no text)")).to_owned(),
+    }
+}
+
+/// Threads that compute gradients by shards. Dropping it joins them.
+#[derive(Debug)]
+pub struct GradientPool {
+    jobs: Option<flume::Sender<Job>>,
+    done: flume::Receiver<Done>,
+    threads: Vec<JoinHandle<()>>,
+    shards: usize,
+    spare: Vec<Params>,
+}
+
+impl GradientPool {
+    /// Starts `threads` threads (no more than shards) of one intra-op thread each, named
+    /// `learner-0`, `learner-1`, ….
+    ///
+    /// # Errors
+    /// If `threads` or `shards` is 0, or a thread cannot be started.
+    pub fn new(threads: usize, shards: usize) -> Result<Self, LearnError> {
+        if threads == 0 || shards == 0 {
+            return Err(LearnError::Spec {
+                what: "gradient pool",
+                reason: format!("{threads} threads and {shards} shards; each must be at least 1"),
+            });
+        }
+        let (jobs, inbox) = flume::bounded::<Job>(shards);
+        let (outbox, done) = flume::bounded(shards);
+        let mut pool = Self {
+            jobs: Some(jobs),
+            done,
+            threads: Vec::new(),
+            shards,
+            spare: Vec::new(),
+        };
+        for i in 0..threads.min(shards) {
+            let (inbox, outbox) = (inbox.clone(), outbox.clone());
+            let name = format!("learner-{i}");
+            let thread = std::thread::Builder::new()
+                .name(name.clone())
+                .spawn(move || {
+                    device::set_threads_once();
+                    while let Ok(job) = inbox.recv() {
+                        if outbox.send(job.run()).is_err() {
+                            break;
+                        }
+                    }
+                })
+                .map_err(|source| LearnError::Io {
+                    action: "start thread",
+                    path: name.into(),
+                    source,
+                })?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+
+    /// Number of threads running.
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Number of shards a minibatch is cut into.
+    pub fn shards(&self) -> usize {
+        self.shards
+    }
+
+    /// The gradient of `algorithm`'s loss over `batch`, written into `grads`; returns the
+    /// statistics. `params` must not be written until this returns.
+    ///
+    /// # Errors
+    /// The first shard's error in shard order: rows that do not fit, or a panic, with its text.
+    pub fn gradient(
+        &mut self,
+        net: &Arc<ActorCritic>,
+        params: &Params,
+        algorithm: &Arc<dyn Algorithm>,
+        batch: &Minibatch,
+        progress: Progress,
+        grads: &mut Params,
+    ) -> Result<Vec<f64>, LearnError> {
+        let (rows, shards) = (batch.rows(), self.shards as i64);
+        let stopped = || LearnError::Spec {
+            what: "gradient pool",
+            reason: "its threads have stopped".into(),
+        };
+        let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
+        let mut sent = 0;
+        for i in 0..shards {
+            let (start, end) = (i * rows / shards, (i + 1) * rows / shards);
+            if start == end {
+                continue;
+            }
+            let arena = self
+                .spare
+                .pop()
+                .filter(|p| p.layout() == params.layout() && p.device() == params.device());
+            let job = Job {
+                shard: sent,
+                net: Arc::clone(net),
+                params: params.share(),
+                algorithm: Arc::clone(algorithm),
+                batch: batch.slice(start, end - start),
+                progress,
+                grads: arena
+                    .unwrap_or_else(|| Params::zeros(Arc::clone(params.layout()), params.device())),
+            };
+            jobs.send(job).map_err(|_| stopped())?;
+            sent += 1;
+        }
+        let mut done: Vec<Option<Done>> = (0..sent).map(|_| None).collect();
+        for _ in 0..sent {
+            let answer = self.done.recv().map_err(|_| stopped())?;
+            let shard = answer.shard;
+            done[shard] = Some(answer);
+        }
+        self.sum(done.into_iter().flatten(), grads)
+    }
+
+    /// Adds the shards' results up in the order given.
+    fn sum(
+        &mut self,
+        shards: impl Iterator<Item = Done>,
+        grads: &mut Params,
+    ) -> Result<Vec<f64>, LearnError> {
+        let mut total: Result<Option<Vec<f64>>, LearnError> = Ok(None);
+        for Done {
+            grads: part, stats, ..
+        } in shards
+        {
+            total = match (total, stats) {
+                (Err(first), _) => Err(first),
+                (Ok(_), Err(e)) => Err(e),
+                (Ok(None), Ok(stats)) => grads.copy_from(&part).map(|()| Some(stats)),
+                (Ok(Some(mut sum)), Ok(stats)) => {
+                    sum.iter_mut().zip(stats).for_each(|(a, b)| *a += b);
+                    add(grads, &part).map(|()| Some(sum))
+                }
+            };
+            self.spare.push(part);
+        }
+        total?.ok_or_else(|| LearnError::Spec {
+            what: "minibatch",
+            reason: "it has no rows".into(),
+        })
+    }
+}
+
+fn add(grads: &mut Params, part: &Params) -> Result<(), LearnError> {
+    if grads.device() == Device::Cpu {
+        // SAFETY: `grads` is borrowed mutably, and the part's worker has handed it back.
+        unsafe { kernels::add_assign(grads.host_mut(), part.host()) };
+    } else {
+        let _ = tch::no_grad(|| grads.flat().shallow_clone().f_add_(part.flat()))?;
+    }
+    Ok(())
+}
+
+impl Drop for GradientPool {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            // A worker's panics are caught and reported where they happen.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        algo::Ppo,
+        dist::HeadSpec,
+        net::{Activation, MlpSpec, Outputs},
+        objective::Loss,
+    };
+    use hotloop_math::Rows;
+    use tch::{Kind, Tensor};
+
+    fn net() -> Arc<ActorCritic> {
+        let spec = MlpSpec {
+            inputs: 4,
+            hidden: vec![32, 32],
+            activation: Activation::Tanh,
+            shared: true,
+            head: HeadSpec::Categorical { n: 3 },
+            fast: true,
+        };
+        Arc::new(ActorCritic::new(spec).unwrap())
+    }
+
+    fn batch(n: i64) -> Minibatch {
+        let f = |k: i64, a: f64| (Tensor::arange(n * k, (Kind::Float, Device::Cpu)) * a).sin();
+        Minibatch {
+            observations: f(4, 0.7).view([n, 4]),
+            actions: Tensor::arange(n, (Kind::Int, Device::Cpu))
+                .remainder(3)
+                .view([n, 1]),
+            old_log_probs: f(1, 0.1) * 0.1 - 1.1,
+            old_values: f(1, 0.2),
+            advantages: f(1, 0.3),
+            targets: f(1, 0.5),
+            valid: Tensor::ones([n], (Kind::Uint8, Device::Cpu)),
+            masks: None,
+            valid_count: n as f64,
+        }
+    }
+
+    fn ppo() -> Arc<dyn Algorithm> {
+        Arc::new(Ppo::default())
+    }
+
+    #[test]
+    fn any_number_of_threads_gives_the_same_bits() {
+        let (net, batch) = (net(), batch(101));
+        let params = net.init(1, Device::Cpu).unwrap();
+        let run = |threads, shards| {
+            let mut pool = GradientPool::new(threads, shards).unwrap();
+            let mut grads = Params::zeros(Arc::clone(net.layout()), Device::Cpu);
+            let mut stats = vec![];
+            // The second round works on used arenas.
+            for _ in 0..2 {
+                stats = pool
+                    .gradient(
+                        &net,
+                        &params,
+                        &ppo(),
+                        &batch,
+                        Progress::default(),
+                        &mut grads,
+                    )
+                    .unwrap();
+            }
+            let bits: Vec<u32> = grads
+                .to_vec()
+                .unwrap()
+                .iter()
+                .map(|g| g.to_bits())
+                .collect();
+            (bits, stats)
+        };
+        let four = run(1, 4);
+        for threads in [2, 3, 4] {
+            assert_eq!(run(threads, 4), four);
+        }
+        let value = |bits: &u32| f64::from(f32::from_bits(*bits));
+        for (a, b) in run(1, 1).0.iter().zip(&four.0) {
+            assert!(
+                (value(a) - value(b)).abs() < 1e-6,
+                "shards add up to the whole"
+            );
+        }
+        // More shards than rows: the empty ones are left out.
+        assert_eq!(run(2, 101), run(2, 500));
+    }
+
+    #[test]
+    fn threads_are_named_counted_and_bounded_by_shards() {
+        let pool = GradientPool::new(8, 3).unwrap();
+        assert_eq!((pool.threads(), pool.shards()), (3, 3));
+        let names: Vec<_> = pool
+            .threads
+            .iter()
+            .map(|t| t.thread().name().unwrap())
+            .collect();
+        assert_eq!(names, ["learner-0", "learner-1", "learner-2"]);
+        assert!(GradientPool::new(0, 1).is_err() && GradientPool::new(1, 0).is_err());
+    }
+
+    /// Panics on shards whose first advantage is negative.
+    struct Faulty;
+
+    impl Algorithm for Faulty {
+        fn name(&self) -> &'static str {
+            "faulty"
+        }
+        fn statistics(&self) -> &'static [&'static str] {
+            &[]
+        }
+        fn estimate(&self, _: &Rows<'_>, _: &mut [f32], _: &mut [f32]) {}
+        fn loss(&self, cx: &LossContext<'_>, o: &Outputs) -> Result<Loss, LearnError> {
+            assert!(cx.batch.advantages.double_value(&[0]) >= 0.0, "boom-42");
+            Ok(Loss::new(o.value.sum(Kind::Float), &[]))
+        }
+    }
+
+    #[test]
+    fn a_panic_in_a_shard_is_an_error_and_the_pool_goes_on() {
+        let (net, mut b) = (net(), batch(8));
+        let params = net.init(1, Device::Cpu).unwrap();
+        let mut pool = GradientPool::new(2, 2).unwrap();
+        let mut grads = Params::zeros(Arc::clone(net.layout()), Device::Cpu);
+        let faulty: Arc<dyn Algorithm> = Arc::new(Faulty);
+        b.advantages = Tensor::from_slice(&[1f32, 1., 1., 1., -1., 1., 1., 1.]);
+        let progress = Progress::default();
+        let e = pool
+            .gradient(&net, &params, &faulty, &b, progress, &mut grads)
+            .unwrap_err();
+        assert!(
+            matches!(&e, LearnError::ShardPanicked { shard: 1, .. }),
+            "{e}"
+        );
+        assert!(e.to_string().contains("boom-42"), "{e}");
+        b.advantages = b.advantages.abs();
+        pool.gradient(&net, &params, &faulty, &b, progress, &mut grads)
+            .unwrap();
+        pool.gradient(&net, &params, &ppo(), &b, progress, &mut grads)
+            .unwrap();
+        let nothing = batch(8).slice(0, 0);
+        assert!(
+            pool.gradient(&net, &params, &ppo(), &nothing, progress, &mut grads)
+                .is_err()
+        );
+    }
+}
