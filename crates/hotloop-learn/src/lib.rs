@@ -7,6 +7,7 @@
 //! weights and state on disk; [`device`], where tensors live.
 
 pub mod algo;
+pub mod checkpoint;
 pub mod device;
 pub mod dist;
 mod error;
