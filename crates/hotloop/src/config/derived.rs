@@ -1,0 +1,119 @@
+//! What follows from the configuration: sizes and schedules that nobody sets by hand.
+
+use super::keys::{Config, Mode, RolloutSettings, ScheduleKind};
+use hotloop_math::Schedule;
+
+impl ScheduleKind {
+    /// The schedule that starts at `start`.
+    #[must_use]
+    pub fn starting_at(self, start: f64) -> Schedule {
+        match self {
+            Self::Constant => Schedule::Constant(start),
+            Self::Linear => Schedule::Linear { start, end: 0.0 },
+        }
+    }
+}
+
+impl Config {
+    /// Rows of one batch: what an update trains on.
+    #[must_use]
+    pub fn batch(&self) -> usize {
+        self.rollout.envs * self.rollout.horizon
+    }
+
+    /// Updates that the whole run makes at most: ⌈steps / batch⌉. Schedules run over them.
+    #[must_use]
+    pub fn updates(&self) -> u64 {
+        self.steps.div_ceil(self.batch().max(1) as u64)
+    }
+
+    /// Threads to use: `threads`, or all that this process is allowed (affinity and container limits
+    /// respected).
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        }
+    }
+}
+
+impl RolloutSettings {
+    /// Lanes of one group.
+    #[must_use]
+    pub fn lanes_per_group(&self) -> usize {
+        self.envs / self.groups.max(1)
+    }
+
+    /// Lanes of one actor: `envs_per_actor`, or the largest divisor of a group up to 64 that leaves a
+    /// group at least four actors to spread over threads.
+    #[must_use]
+    pub fn lanes_per_actor(&self) -> usize {
+        if self.envs_per_actor > 0 {
+            return self.envs_per_actor;
+        }
+        let lanes = self.lanes_per_group();
+        let most = lanes.div_ceil(4).clamp(1, 64);
+        (1..=most)
+            .rev()
+            .find(|n| lanes.is_multiple_of(*n))
+            .unwrap_or(1)
+    }
+
+    /// Lanes of one first-ready batch: `max_batch`, or half of all.
+    #[must_use]
+    pub fn batch_limit(&self) -> usize {
+        match self.max_batch {
+            0 => self.envs.div_ceil(2).max(self.lanes_per_actor()),
+            n => n,
+        }
+    }
+
+    /// Segments of one group that the mode needs: one that is filled, and in overlap mode one more that
+    /// is trained on.
+    #[must_use]
+    pub fn segments_needed(&self) -> usize {
+        match self.mode {
+            Mode::Sync => 1,
+            Mode::Overlap => 2,
+        }
+    }
+
+    /// Segments of one group: `segments`, or what the mode needs.
+    #[must_use]
+    pub fn segments_per_group(&self) -> usize {
+        match self.segments {
+            0 => self.segments_needed(),
+            n => n,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actors_share_a_group_evenly() {
+        for (envs, groups, per_actor) in
+            [(1024, 2, 64), (64, 2, 8), (6, 2, 1), (14, 1, 2), (1, 1, 1)]
+        {
+            let rollout = RolloutSettings {
+                envs,
+                groups,
+                ..RolloutSettings::default()
+            };
+            assert_eq!(rollout.lanes_per_actor(), per_actor, "{envs} in {groups}");
+            assert_eq!(rollout.lanes_per_group() % per_actor, 0);
+        }
+    }
+
+    #[test]
+    fn the_last_update_may_go_past_the_steps() {
+        let config = Config {
+            steps: 2049,
+            ..Config::default()
+        };
+        assert_eq!((config.batch(), config.updates()), (2048, 2));
+    }
+}

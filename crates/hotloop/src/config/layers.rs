@@ -1,0 +1,298 @@
+//! Puts a configuration together: presets, files and flags, one over the other, each value with its
+//! origin.
+
+use super::error::{ConfigError, Origin};
+use super::keys::Config;
+use super::suggest::hint;
+use crate::presets;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// A configuration in the making. Later layers win over earlier ones, key by key.
+#[derive(Clone, Debug)]
+pub struct Layers {
+    merged: Table,
+    config: Config,
+    origins: Origins,
+}
+
+/// Where each key that is not at its default was set, by dotted path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origins(BTreeMap<String, Origin>);
+
+impl Origins {
+    /// Where the key was set. A key beneath it counts as well: `env.options` was set where
+    /// `env.options.speed` was.
+    #[must_use]
+    pub fn of(&self, key: &str) -> Origin {
+        let beneath = format!("{key}.");
+        self.0
+            .iter()
+            .find(|(path, _)| *path == key || path.starts_with(&beneath))
+            .map_or(Origin::Default, |(_, origin)| origin.clone())
+    }
+}
+
+/// Environments declare their own options, so any key is possible beneath this one.
+const OPEN: &str = "env.options";
+
+impl Default for Layers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Layers {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            merged: Table::new(),
+            config: Config::default(),
+            origins: Origins::default(),
+        }
+    }
+
+    /// Lays a preset over what is there.
+    ///
+    /// # Errors
+    ///
+    /// There is no such preset.
+    pub fn preset(self, name: &str) -> Result<Self, ConfigError> {
+        let origin = Origin::Flag(format!("preset = {name:?}"));
+        self.preset_named_by(name, &origin)
+    }
+
+    fn preset_named_by(mut self, name: &str, named_by: &Origin) -> Result<Self, ConfigError> {
+        let text = presets::text(name).ok_or_else(|| ConfigError::UnknownPreset {
+            name: name.to_string(),
+            origin: named_by.clone(),
+            hint: hint(
+                name,
+                presets::names(),
+                format!(
+                    "there are: {}",
+                    presets::names().collect::<Vec<_>>().join(", ")
+                ),
+            ),
+        })?;
+        let origin = Origin::Preset(name.to_string());
+        let table = parse(text, &origin)?;
+        self.lay(table, &origin)?;
+        Ok(self)
+    }
+
+    /// Lays a TOML file over what is there. A key `preset` in it names the preset beneath it.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, is not TOML, or holds a key or a value that cannot be.
+    pub fn file(self, path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        self.text(&text, Origin::File(path.to_path_buf()))
+    }
+
+    /// As [`Layers::file`], for text that was read from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// The text is not TOML, or holds a key or a value that cannot be.
+    pub fn text(mut self, text: &str, origin: Origin) -> Result<Self, ConfigError> {
+        let mut table = parse(text, &origin)?;
+        match table.remove("preset") {
+            Some(Value::String(name)) => self = self.preset_named_by(&name, &origin)?,
+            Some(value) => {
+                return Err(ConfigError::BadValue {
+                    key: "preset".to_string(),
+                    value: value.to_string(),
+                    origin,
+                    expected: "the name of a preset".to_string(),
+                });
+            }
+            None => {}
+        }
+        self.lay(table, &origin)?;
+        Ok(self)
+    }
+
+    /// Sets one key, from `key=value` as given to `--set`. The value is TOML; what is not, is a text.
+    ///
+    /// # Errors
+    ///
+    /// It is not `key=value`, or the key or the value cannot be.
+    pub fn set(self, text: &str) -> Result<Self, ConfigError> {
+        let not_pair = || ConfigError::NotKeyValue {
+            text: text.to_string(),
+        };
+        let (key, value) = text.split_once('=').ok_or_else(not_pair)?;
+        let (key, value) = (key.trim(), value.trim());
+        if key.is_empty() || value.is_empty() {
+            return Err(not_pair());
+        }
+        let value = toml::from_str::<Table>(&format!("value = {value}"))
+            .ok()
+            // A line break in the value could smuggle in more keys.
+            .filter(|table| table.len() == 1)
+            .and_then(|mut table| table.remove("value"))
+            .unwrap_or_else(|| Value::String(value.to_string()));
+        self.value(key, value, Origin::Flag("--set".to_string()))
+    }
+
+    /// Sets one key.
+    ///
+    /// # Errors
+    ///
+    /// The key or the value cannot be.
+    pub fn value(
+        mut self,
+        key: &str,
+        value: impl Into<Value>,
+        origin: Origin,
+    ) -> Result<Self, ConfigError> {
+        self.assign(key, value.into(), &origin)?;
+        Ok(self)
+    }
+
+    /// The configuration and the origin of each of its values. Ranges and what depends on other keys
+    /// are not checked yet: see [`Config::validate`].
+    #[must_use]
+    pub fn finish(self) -> (Config, Origins) {
+        (self.config, self.origins)
+    }
+
+    fn lay(&mut self, table: Table, origin: &Origin) -> Result<(), ConfigError> {
+        table
+            .into_iter()
+            .try_for_each(|(key, value)| self.assign(&key, value, origin))
+    }
+
+    fn assign(&mut self, key: &str, value: Value, origin: &Origin) -> Result<(), ConfigError> {
+        match value {
+            Value::Table(table) => table.into_iter().try_for_each(|(inner, value)| {
+                self.assign(&format!("{key}.{inner}"), value, origin)
+            }),
+            leaf => self.assign_leaf(key, leaf, origin),
+        }
+    }
+
+    fn assign_leaf(&mut self, key: &str, value: Value, origin: &Origin) -> Result<(), ConfigError> {
+        check_key(key, &value, origin)?;
+        let mut failure = String::new();
+        for value in readings(&value) {
+            let mut merged = self.merged.clone();
+            put(&mut merged, key, value);
+            match Config::deserialize(merged.clone()) {
+                Ok(config) => {
+                    self.merged = merged;
+                    self.config = config;
+                    self.origins.0.insert(key.to_string(), origin.clone());
+                    return Ok(());
+                }
+                // The first reading is the one that the user wrote.
+                Err(error) if failure.is_empty() => failure = error.message().to_string(),
+                Err(_) => {}
+            }
+        }
+        Err(ConfigError::BadValue {
+            key: key.to_string(),
+            value: value.to_string(),
+            origin: origin.clone(),
+            expected: expectation(&failure),
+        })
+    }
+}
+
+fn parse(text: &str, origin: &Origin) -> Result<Table, ConfigError> {
+    toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start).min(text.len());
+        ConfigError::NotToml {
+            origin: origin.clone(),
+            line: text.as_bytes()[..at]
+                .iter()
+                .filter(|b| **b == b'\n')
+                .count()
+                + 1,
+            message: error.message().replace('\n', ", "),
+        }
+    })
+}
+
+fn check_key(key: &str, value: &Value, origin: &Origin) -> Result<(), ConfigError> {
+    let keys = Config::keys();
+    let open = key
+        .strip_prefix(OPEN)
+        .is_some_and(|rest| rest.strip_prefix('.').is_some_and(|name| !name.is_empty()));
+    if open || keys.iter().any(|known| known.path == key && key != OPEN) {
+        return Ok(());
+    }
+    let section = format!("{key}.");
+    if keys.iter().any(|known| known.path.starts_with(&section)) || key == OPEN {
+        return Err(ConfigError::BadValue {
+            key: key.to_string(),
+            value: value.to_string(),
+            origin: origin.clone(),
+            expected: format!("keys of the section, as in {key}.NAME = VALUE"),
+        });
+    }
+    Err(ConfigError::UnknownKey {
+        key: key.to_string(),
+        origin: origin.clone(),
+        hint: hint(
+            key,
+            keys.iter().map(|known| known.path.as_str()),
+            "`hotloop config show` lists them all",
+        ),
+    })
+}
+
+/// The value, and what else it may have been meant as: a whole number written as 5e5.
+fn readings(value: &Value) -> impl Iterator<Item = Value> {
+    /// Past this a float no longer tells whole numbers apart (2^53).
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let whole = match value {
+        Value::Float(x) if x.fract() == 0.0 && x.abs() <= EXACT => Some(Value::Integer(*x as i64)),
+        _ => None,
+    };
+    std::iter::once(value.clone()).chain(whole)
+}
+
+fn put(table: &mut Table, key: &str, value: Value) {
+    // What follows `env.options.` is one name, whatever it holds.
+    let (sections, name) = match key.strip_prefix("env.options.") {
+        Some(option) => (OPEN, option),
+        None => key.rsplit_once('.').unwrap_or(("", key)),
+    };
+    let mut at = table;
+    for section in sections.split('.').filter(|s| !s.is_empty()) {
+        let inner = at
+            .entry(section)
+            .or_insert_with(|| Value::Table(Table::new()));
+        // Sections are tables: check_key lets no other value take their name.
+        let Value::Table(inner) = inner else { return };
+        at = inner;
+    }
+    at.insert(name.to_string(), value);
+}
+
+/// serde's words for what it wanted, in those of a user.
+fn expectation(message: &str) -> String {
+    let wanted = message
+        .rsplit_once("expected ")
+        .map_or(message, |(_, wanted)| wanted.trim());
+    match wanted {
+        "usize" | "u64" | "u32" => "a whole number, 0 or more".to_string(),
+        "f64" => "a number".to_string(),
+        "a boolean" => "true or false".to_string(),
+        "a string" => "a text".to_string(),
+        "a sequence" => "a list, as in [64, 64]".to_string(),
+        names => names.replace('`', "\""),
+    }
+}
+
+#[cfg(test)]
+mod tests;

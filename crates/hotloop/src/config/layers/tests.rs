@@ -1,0 +1,144 @@
+//! Layering, types and unknown keys.
+
+use super::*;
+use crate::config::{Mode, ScheduleKind};
+
+fn set(text: &str) -> Result<Config, String> {
+    Layers::new()
+        .set(text)
+        .map(|layers| layers.finish().0)
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn later_layers_win_key_by_key() {
+    let file = "preset = \"cartpole\"\nseed = 7\n[algo]\ngamma = 0.9\nepochs = 3\n";
+    let (config, origins) = Layers::new()
+        .text(file, Origin::File("my.toml".into()))
+        .unwrap()
+        .set("algo.epochs=5")
+        .unwrap()
+        .finish();
+    assert_eq!(config.env.id, "CartPole-v1"); // the preset's
+    assert_eq!((config.seed, config.algo.gamma), (7, 0.9)); // the file's
+    assert_eq!(config.algo.epochs, 5); // the flag's
+    assert_eq!(config.algo.clip, 0.2); // the default's
+    assert_eq!(origins.of("env.id"), Origin::Preset("cartpole".into()));
+    assert_eq!(origins.of("seed"), Origin::File("my.toml".into()));
+    assert_eq!(origins.of("algo.epochs"), Origin::Flag("--set".into()));
+    assert_eq!(origins.of("algo.clip"), Origin::Default);
+}
+
+#[test]
+fn values_are_toml_or_text() {
+    assert_eq!(set("steps=5e5").unwrap().steps, 500_000);
+    assert_eq!(set("steps = 1_000").unwrap().steps, 1000);
+    assert_eq!(set("env.id=CartPole-v1").unwrap().env.id, "CartPole-v1");
+    assert_eq!(set("env.id=\"a\"").unwrap().env.id, "a");
+    assert_eq!(set("device=cuda:0").unwrap().device, "cuda:0");
+    assert_eq!(
+        set("network.hidden=[16, 16]").unwrap().network.hidden,
+        [16, 16]
+    );
+    assert_eq!(set("algo.gamma=1").unwrap().algo.gamma, 1.0);
+    assert_eq!(
+        set("rollout.mode=overlap").unwrap().rollout.mode,
+        Mode::Overlap
+    );
+    assert_eq!(
+        set("algo.clip_schedule=linear").unwrap().algo.clip_schedule,
+        ScheduleKind::Linear
+    );
+    assert_eq!(set("until_return=475").unwrap().until_return, Some(475.0));
+    let options = set("env.options.goal.x=3").unwrap().env.options;
+    assert_eq!(options["goal.x"], Value::Integer(3));
+    let inline = set("algo={gamma=0.5, epochs=2}").unwrap().algo;
+    assert_eq!((inline.gamma, inline.epochs), (0.5, 2));
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_origin_and_the_nearest() {
+    assert_eq!(
+        set("algo.gama=0.9").unwrap_err(),
+        "unknown key \"algo.gama\" (from --set); did you mean \"algo.gamma\"?"
+    );
+    let error = set("envs=3").unwrap_err();
+    assert!(error.contains("did you mean \"rollout.envs\"?"), "{error}");
+    let error = set("zzzzzz=3").unwrap_err();
+    assert!(error.contains("config show"), "{error}");
+    let error = Layers::new()
+        .text("[algo]\nlearning_rat = 1", Origin::File("a.toml".into()))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("(from file a.toml)"), "{error}");
+}
+
+#[test]
+fn a_value_of_the_wrong_type_says_what_was_expected() {
+    for (text, expected) in [
+        (
+            "algo.epochs=many",
+            "algo.epochs = \"many\" (from --set) cannot be: expected a whole number, 0 or more",
+        ),
+        (
+            "algo.epochs=-1",
+            "algo.epochs = -1 (from --set) cannot be: expected a whole number, 0 or more",
+        ),
+        ("algo.epochs=1.5", "expected a whole number, 0 or more"),
+        ("algo.gamma=high", "expected a number"),
+        ("network.shared=yes", "expected true or false"),
+        ("network.hidden=64", "expected a list, as in [64, 64]"),
+        ("env.id=3", "expected a text"),
+        ("rollout.mode=async", "expected \"sync\" or \"overlap\""),
+        (
+            "algo=3",
+            "expected keys of the section, as in algo.NAME = VALUE",
+        ),
+        ("env.options=3", "expected keys of the section"),
+    ] {
+        let error = set(text).unwrap_err();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn what_is_not_a_pair_is_refused() {
+    for text in ["algo.gamma", "=3", "algo.gamma=", ""] {
+        assert!(set(text).unwrap_err().contains("KEY=VALUE"), "{text}");
+    }
+    // Would be two keys if it were pasted into a document.
+    assert!(set("env.id=1\nseed = 3").is_err() || set("env.id=1\nseed = 3").unwrap().seed == 1);
+}
+
+#[test]
+fn text_that_is_not_toml_is_named_with_its_line() {
+    let error = Layers::new()
+        .text("seed = 1\nsteps 5\n", Origin::File("a.toml".into()))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("file a.toml, line 2, is not TOML: "),
+        "{error}"
+    );
+    assert!(!error.contains('\n'), "{error}");
+}
+
+#[test]
+fn an_unknown_preset_in_a_file_is_suggested() {
+    let error = Layers::new()
+        .text("preset = \"cartpol\"", Origin::File("a.toml".into()))
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "unknown preset \"cartpol\" (from file a.toml); did you mean \"cartpole\"?"
+    );
+}
+
+#[test]
+fn every_preset_has_only_known_keys() {
+    for name in presets::names() {
+        let (config, _) = Layers::new().preset(name).unwrap().finish();
+        assert!(!config.env.id.is_empty(), "{name}");
+    }
+}

@@ -1,0 +1,30 @@
+//! The configuration of a run: typed, with a default and a doc comment for every key, put together
+//! from layers (preset, then file, then flags), and checked as a whole before anything starts.
+//!
+//! ```
+//! use hotloop::config::{Config, Layers};
+//!
+//! let (config, _origins) = Layers::new().preset("cartpole")?.set("algo.gamma=0.98")?.finish();
+//! assert_eq!(config.env.id, "CartPole-v1");
+//! assert_eq!(config.algo.gamma, 0.98);
+//! # Ok::<(), hotloop::config::ConfigError>(())
+//! ```
+
+mod check;
+mod derived;
+mod environment;
+mod error;
+mod keys;
+mod layers;
+mod section;
+mod show;
+mod suggest;
+mod what;
+
+pub use error::{ConfigError, Origin};
+pub use keys::{
+    Activation, AlgoConfig, CheckpointConfig, Config, EnvConfig, EvalConfig, Mode, NetworkConfig,
+    NormalizeConfig, OnFault, RolloutSettings, ScheduleKind, Scheduler,
+};
+pub use layers::{Layers, Origins};
+pub use section::Key;

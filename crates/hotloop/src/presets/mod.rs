@@ -1,0 +1,28 @@
+//! Settings that are known to work, by name, and ready to run. Each is a TOML file in this folder.
+
+/// A preset's name and its text.
+const PRESETS: &[(&str, &str)] = &[
+    ("acrobot", include_str!("acrobot.toml")),
+    ("bench", include_str!("bench.toml")),
+    ("cartpole", include_str!("cartpole.toml")),
+    ("mountain-car", include_str!("mountain-car.toml")),
+    (
+        "mountain-car-continuous",
+        include_str!("mountain-car-continuous.toml"),
+    ),
+    ("pendulum", include_str!("pendulum.toml")),
+];
+
+/// The names of all presets.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|(name, _)| *name)
+}
+
+/// The text of a preset, in TOML; none if there is no such preset.
+#[must_use]
+pub fn text(name: &str) -> Option<&'static str> {
+    PRESETS
+        .iter()
+        .find(|(preset, _)| *preset == name)
+        .map(|(_, text)| *text)
+}
