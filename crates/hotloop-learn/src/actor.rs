@@ -22,7 +22,10 @@ use tch::{Device, Kind, Tensor};
 /// # Errors
 /// If the space is a Dict or a Tuple: these have no head yet.
 pub fn head_of(action: &Layout) -> Result<HeadSpec, LearnError> {
-    let unfit = |reason: String| LearnError::Spec { what: "policy head", reason };
+    let unfit = |reason: String| LearnError::Spec {
+        what: "policy head",
+        reason,
+    };
     let leaf = action.single().ok_or_else(|| {
         unfit(format!(
             "the action space has {} parts ({}); one Discrete, MultiDiscrete, MultiBinary or Box is \
@@ -36,10 +39,13 @@ pub fn head_of(action: &Layout) -> Result<HeadSpec, LearnError> {
     }
     Ok(match &leaf.kind {
         LeafKind::Discrete(d) => HeadSpec::Categorical { n: d.n },
-        LeafKind::MultiDiscrete(_) | LeafKind::MultiBinary(_) => {
-            HeadSpec::MultiCategorical { sizes: leaf.kind.choices() }
-        }
-        LeafKind::Box(_) => HeadSpec::Gaussian { dim: leaf.elements, squash: false },
+        LeafKind::MultiDiscrete(_) | LeafKind::MultiBinary(_) => HeadSpec::MultiCategorical {
+            sizes: leaf.kind.choices(),
+        },
+        LeafKind::Box(_) => HeadSpec::Gaussian {
+            dim: leaf.elements,
+            squash: false,
+        },
     })
 }
 
@@ -104,7 +110,10 @@ impl Actor {
             self.encoded.resize(n * width, 0.0);
             let bytes = records.len() / n.max(1);
             let encoded = self.encoded.chunks_exact_mut(width);
-            records.chunks_exact(bytes).zip(encoded).for_each(|(r, out)| self.plan.encode(r, out));
+            records
+                .chunks_exact(bytes)
+                .zip(encoded)
+                .for_each(|(r, out)| self.plan.encode(r, out));
             &self.encoded
         };
         if let Some(standardizer) = standardizer {
@@ -137,7 +146,10 @@ impl Actor {
         let head = &self.net.spec().head;
         let (width, mask_len) = (head.outputs(), self.action.mask_bytes());
         let record = self.action.record_bytes();
-        let rows = self.head.chunks_exact(width).zip(chosen.actions.chunks_exact_mut(record));
+        let rows = self
+            .head
+            .chunks_exact(width)
+            .zip(chosen.actions.chunks_exact_mut(record));
         for (row, (logits, action)) in rows.enumerate() {
             if !acts(row) {
                 continue;
@@ -160,7 +172,10 @@ impl Actor {
             };
             chosen.log_probs[row] = head
                 .choose(choice, logits, &self.log_std, mask, uniform, action)
-                .map_err(|error| Unusable { row, reason: error.to_string() })?;
+                .map_err(|error| Unusable {
+                    row,
+                    reason: error.to_string(),
+                })?;
         }
         Ok(())
     }
@@ -200,13 +215,15 @@ impl Actor {
         let n = actions.len() / self.action.record_bytes();
         self.evaluate(params, standardizer, observations, n)?;
         let mut log_probs = vec![0.0; n];
-        let chosen = Chosen { actions, log_probs: &mut log_probs };
-        self.choose(choice, philox, masks, |_| true, draw, chosen).map_err(|unusable| {
-            LearnError::Spec {
+        let chosen = Chosen {
+            actions,
+            log_probs: &mut log_probs,
+        };
+        self.choose(choice, philox, masks, |_| true, draw, chosen)
+            .map_err(|unusable| LearnError::Spec {
                 what: "evaluation",
                 reason: format!("env {}: {}", unusable.row, unusable.reason),
-            }
-        })
+            })
     }
 }
 
@@ -217,7 +234,10 @@ fn copy_to_host(tensor: &Tensor, out: &mut Vec<f32>) -> Result<(), LearnError> {
         // SAFETY: the tensor is the network's fresh output; nobody else has it.
         out.copy_from_slice(unsafe { memory::f32s(tensor) });
     } else {
-        let host = tensor.f_to_device(Device::Cpu)?.f_to_kind(Kind::Float)?.f_contiguous()?;
+        let host = tensor
+            .f_to_device(Device::Cpu)?
+            .f_to_kind(Kind::Float)?
+            .f_contiguous()?;
         host.f_copy_data(out, n)?;
     }
     Ok(())
@@ -235,7 +255,12 @@ pub struct ActorPolicy {
 impl ActorPolicy {
     /// A policy that samples under `seed`, with the versions of `store`.
     pub fn new(actor: Actor, store: Arc<PolicyStore>, seed: u64) -> Self {
-        Self { actor, store, lease: None, philox: Philox::new(seed, Stream::Action) }
+        Self {
+            actor,
+            store,
+            lease: None,
+            philox: Philox::new(seed, Stream::Action),
+        }
     }
 }
 
@@ -252,27 +277,40 @@ impl Policy for ActorPolicy {
                 &lease.insert((wanted, found)).1
             }
         };
-        let n = batch.len();
+        let (n, bootstrap) = (batch.len(), batch.bootstrap());
+        let (masks, valid, places) = (batch.masks(), batch.valid(), batch.places());
         self.actor
-            .evaluate(&lease.params, lease.standardizer.as_ref(), batch.observations(), n)
+            .evaluate(
+                &lease.params,
+                lease.standardizer.as_ref(),
+                batch.observations(),
+                n,
+            )
             .map_err(failed)?;
         let outcome = self.actor.finite_values().and_then(|()| {
-            let view = batch.parts();
-            view.values.copy_from_slice(&self.actor.values);
-            if view.bootstrap {
+            let outputs = batch.outputs();
+            outputs.values.copy_from_slice(&self.actor.values);
+            if bootstrap {
                 return Ok(());
             }
             self.actor.choose(
                 Choice::Sample,
                 &self.philox,
-                view.masks,
-                |row| view.valid[row] != 0,
-                |row| (view.lanes.lane(row) as u64, view.lanes.counter(row)),
-                Chosen { actions: view.actions, log_probs: view.log_probs },
+                masks,
+                |row| valid[row] != 0,
+                |row| (places.lane(row) as u64, places.counter(row)),
+                Chosen {
+                    actions: outputs.actions,
+                    log_probs: outputs.log_probs,
+                },
             )
         });
         outcome.map_err(|unusable| {
-            PolicyError::new(format!("lane {}: {}", batch.lane(unusable.row), unusable.reason))
+            PolicyError::new(format!(
+                "lane {}: {}",
+                places.lane(unusable.row),
+                unusable.reason
+            ))
         })
     }
 }

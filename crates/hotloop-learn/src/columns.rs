@@ -27,10 +27,20 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    pub(crate) fn new(plan: FeaturePlan, head: &HeadSpec, action: &Layout, capacity: usize, device: Device) -> Self {
+    pub(crate) fn new(
+        plan: FeaturePlan,
+        head: &HeadSpec,
+        action: &Layout,
+        capacity: usize,
+        device: Device,
+    ) -> Self {
         let n = capacity as i64;
         let column = |shape: &[i64], kind| Tensor::zeros(shape, (kind, Device::Cpu));
-        let action_kind = if head.is_discrete() { Kind::Int } else { Kind::Float };
+        let action_kind = if head.is_discrete() {
+            Kind::Int
+        } else {
+            Kind::Float
+        };
         let room = Minibatch {
             observations: column(&[n, plan.features() as i64], Kind::Float),
             actions: column(&[n, head.action_len() as i64], action_kind),
@@ -39,7 +49,8 @@ impl Columns {
             advantages: column(&[n], Kind::Float),
             targets: column(&[n], Kind::Float),
             valid: Tensor::ones([n], (Kind::Uint8, Device::Cpu)),
-            masks: (action.mask_bytes() > 0).then(|| column(&[n, action.mask_bytes() as i64], Kind::Uint8)),
+            masks: (action.mask_bytes() > 0)
+                .then(|| column(&[n, action.mask_bytes() as i64], Kind::Uint8)),
             valid_count: 1.0,
         };
         Self {
@@ -68,14 +79,20 @@ impl Columns {
     /// The advantages, by row.
     pub(crate) fn advantages(&self) -> &[f32] {
         // SAFETY: `&self` keeps `fill` away, which alone writes the columns.
-        &unsafe { memory::f32s(&self.room.advantages) }[..self.rows]
+        let all = unsafe { memory::f32s(&self.room.advantages) };
+        &all[..self.rows]
     }
 
     /// Value targets and the rollout's values, by row.
     pub(crate) fn targets_and_values(&self) -> (&[f32], &[f32]) {
         // SAFETY: as for the advantages.
-        let column = |t| &unsafe { memory::f32s(t) }[..self.rows];
-        (column(&self.room.targets), column(&self.room.old_values))
+        let (targets, values) = unsafe {
+            (
+                memory::f32s(&self.room.targets),
+                memory::f32s(&self.room.old_values),
+            )
+        };
+        (&targets[..self.rows], &values[..self.rows])
     }
 
     /// Takes in the valid rows of `segments`, in order, with the advantages and targets of `algorithm`.
@@ -91,10 +108,21 @@ impl Columns {
             let (lanes, rows) = (segment.lanes(), segment.rows() * segment.lanes());
             normalizer.scale_rewards(segment.rewards(), &mut self.rewards);
             self.terminated.clear();
-            self.terminated.extend(segment.ends().iter().map(|flags| flags & end_flags::TERMINATED));
+            self.terminated.extend(
+                segment
+                    .ends()
+                    .iter()
+                    .map(|flags| flags & end_flags::TERMINATED),
+            );
             self.advantages.resize(rows, 0.0);
             self.targets.resize(rows, 0.0);
-            let view = Rows::new(lanes, &self.rewards, segment.values(), &self.terminated, segment.valid());
+            let view = Rows::new(
+                lanes,
+                &self.rewards,
+                segment.values(),
+                &self.terminated,
+                segment.valid(),
+            );
             algorithm.estimate(&view, &mut self.advantages, &mut self.targets);
 
             let mut features = encode(&self.plan, segment, rows, &mut self.features);
@@ -110,11 +138,41 @@ impl Columns {
             // SAFETY: the columns are this struct's own, and `&mut self` makes this the only access;
             // minibatches drawn from them before are gone (`fill` begins an update).
             unsafe {
-                pack(features, valid, self.plan.features(), at, memory::f32s_mut(&room.observations));
-                pack(segment.actions(), valid, action, at, memory::bytes_mut(&room.actions));
-                pack(segment.log_probs(), valid, 1, at, memory::f32s_mut(&room.old_log_probs));
-                pack(segment.values(), valid, 1, at, memory::f32s_mut(&room.old_values));
-                pack(&self.advantages, valid, 1, at, memory::f32s_mut(&room.advantages));
+                pack(
+                    features,
+                    valid,
+                    self.plan.features(),
+                    at,
+                    memory::f32s_mut(&room.observations),
+                );
+                pack(
+                    segment.actions(),
+                    valid,
+                    action,
+                    at,
+                    memory::bytes_mut(&room.actions),
+                );
+                pack(
+                    segment.log_probs(),
+                    valid,
+                    1,
+                    at,
+                    memory::f32s_mut(&room.old_log_probs),
+                );
+                pack(
+                    segment.values(),
+                    valid,
+                    1,
+                    at,
+                    memory::f32s_mut(&room.old_values),
+                );
+                pack(
+                    &self.advantages,
+                    valid,
+                    1,
+                    at,
+                    memory::f32s_mut(&room.advantages),
+                );
                 pack(&self.targets, valid, 1, at, memory::f32s_mut(&room.targets));
                 if let Some(masks) = &room.masks {
                     let width = segment.spaces().action.mask_bytes();

@@ -63,18 +63,16 @@ pub fn orthogonal(rows: usize, cols: usize, gain: f64, seed: u64, stream: u64) -
             basis.push(v);
         }
     }
-    let mut matrix = Vec::with_capacity(rows * cols);
-    for r in 0..rows {
-        for c in 0..cols {
-            let x = if rows <= cols {
-                basis[r][c]
-            } else {
-                basis[c][r]
-            };
-            matrix.push((gain * x) as f32);
+    let at = |r: usize, c: usize| {
+        if rows <= cols {
+            basis[r][c]
+        } else {
+            basis[c][r]
         }
-    }
-    matrix
+    };
+    (0..rows * cols)
+        .map(|i| (gain * at(i / cols, i % cols)) as f32)
+        .collect()
 }
 
 fn norm(v: &[f64]) -> f64 {

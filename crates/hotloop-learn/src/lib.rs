@@ -6,18 +6,23 @@
 //! [`algo`], losses; [`optim`], Adam; [`shards`], gradients on several threads; [`checkpoint`],
 //! weights and state on disk; [`device`], where tensors live.
 
+pub mod actor;
 pub mod algo;
 pub mod checkpoint;
+mod columns;
 pub mod device;
 pub mod dist;
 mod error;
 pub mod init;
 pub mod kernels;
+pub mod learner;
 mod memory;
 pub mod net;
+pub mod normalize;
 pub mod objective;
 pub mod optim;
 pub mod params;
+pub mod published;
 pub mod shards;
 
 pub use error::LearnError;

@@ -83,3 +83,50 @@ pub(crate) unsafe fn f32s_mut(t: &Tensor) -> &mut [f32] {
     // this slice is the only access.
     unsafe { std::slice::from_raw_parts_mut(t.data_ptr().cast::<f32>(), t.numel()) }
 }
+
+/// The bytes of a dense host tensor of any type, to be written.
+///
+/// # Safety
+/// As [`f32s_mut`]; and what is written must be valid elements of the tensor's type.
+#[expect(
+    clippy::mut_from_ref,
+    reason = "a tensor is a handle; uniqueness is the caller's promise"
+)]
+pub(crate) unsafe fn bytes_mut(t: &Tensor) -> &mut [u8] {
+    check(t, t.kind());
+    if t.numel() == 0 {
+        return &mut [];
+    }
+    let bytes = t.numel() * t.kind().elt_size_in_bytes();
+    // SAFETY: dense host memory of that many bytes, kept alive by `t`; the caller promises that this
+    // slice is the only access.
+    unsafe { std::slice::from_raw_parts_mut(t.data_ptr().cast::<u8>(), bytes) }
+}
+
+/// A tensor over memory that belongs to somebody else, which it neither copies nor frees.
+///
+/// # Safety
+/// The tensor and all its views must be gone before `elements` is, and must not be written.
+pub(crate) unsafe fn borrow_f32s(elements: &[f32], shape: &[i64]) -> Tensor {
+    assert_eq!(
+        elements.len() as i64,
+        shape.iter().product::<i64>(),
+        "elements of shape {shape:?}"
+    );
+    // Dense strides, in elements.
+    let mut strides = vec![1i64; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i] * shape[i];
+    }
+    // SAFETY: the slice is readable for the whole shape; that it lives long enough is the caller's
+    // promise.
+    unsafe {
+        Tensor::from_blob(
+            elements.as_ptr().cast(),
+            shape,
+            &strides,
+            Kind::Float,
+            Device::Cpu,
+        )
+    }
+}

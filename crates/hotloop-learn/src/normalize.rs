@@ -73,14 +73,20 @@ impl Normalizer {
             None => out.extend_from_slice(rewards),
             Some(r) => {
                 let scale = r.scaler.scale(EPSILON);
-                out.extend(rewards.iter().map(|reward| (reward * scale).clamp(-r.clip, r.clip)));
+                out.extend(
+                    rewards
+                        .iter()
+                        .map(|reward| (reward * scale).clamp(-r.clip, r.clip)),
+                );
             }
         }
     }
 
     /// The factor of rewards; 1 if they are not scaled.
     pub fn reward_scale(&self) -> f64 {
-        self.rewards.as_ref().map_or(1.0, |r| f64::from(r.scaler.scale(EPSILON)))
+        self.rewards
+            .as_ref()
+            .map_or(1.0, |r| f64::from(r.scaler.scale(EPSILON)))
     }
 
     /// Takes in the valid rows of a batch: segments in order, and in each lane by lane.
@@ -95,7 +101,12 @@ impl Normalizer {
             if let Some(r) = &mut self.rewards {
                 r.ended.clear();
                 let over = end_flags::TERMINATED | end_flags::TRUNCATED;
-                r.ended.extend(segment.ends().iter().map(|flags| u8::from(flags & over != 0)));
+                r.ended.extend(
+                    segment
+                        .ends()
+                        .iter()
+                        .map(|flags| u8::from(flags & over != 0)),
+                );
                 let lanes = segment.first_lane()..segment.first_lane() + segment.lanes();
                 r.scaler.update(lanes, segment.rewards(), &r.ended, valid);
             }
@@ -109,7 +120,10 @@ impl Normalizer {
 
     /// The statistics, for a checkpoint.
     pub fn parts(&self) -> (Option<&RunningMoments>, Option<&ReturnScaler>) {
-        (self.observations.as_ref().map(|o| &o.moments), self.rewards.as_ref().map(|r| &r.scaler))
+        (
+            self.observations.as_ref().map(|o| &o.moments),
+            self.rewards.as_ref().map(|r| &r.scaler),
+        )
     }
 
     /// Goes on from saved statistics of the same shape.
@@ -149,7 +163,10 @@ pub(crate) fn encode<'a>(
     }
     let width = plan.features();
     scratch.resize(rows * width, 0.0);
-    for (record, out) in records.chunks_exact(bytes).zip(scratch.chunks_exact_mut(width)) {
+    for (record, out) in records
+        .chunks_exact(bytes)
+        .zip(scratch.chunks_exact_mut(width))
+    {
         plan.encode(record, out);
     }
     scratch

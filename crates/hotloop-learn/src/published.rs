@@ -33,7 +33,9 @@ pub struct Lease {
 
 impl std::fmt::Debug for Lease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lease").field("number", &lock(&self.slot).number).finish_non_exhaustive()
+        f.debug_struct("Lease")
+            .field("number", &lock(&self.slot).number)
+            .finish_non_exhaustive()
     }
 }
 
@@ -133,11 +135,17 @@ mod tests {
             store.publish(number, &params(number as f32), None).unwrap();
             for newest in number.saturating_sub(1)..=number {
                 let expected = if newest == 0 { 0.5 } else { newest as f32 };
-                assert_eq!(store.lease(newest).unwrap().params.to_vec().unwrap(), [expected; 2]);
+                assert_eq!(
+                    store.lease(newest).unwrap().params.to_vec().unwrap(),
+                    [expected; 2]
+                );
             }
         }
         assert_eq!(lease.params.to_vec().unwrap(), [0.5; 2]);
-        assert!(store.lease(7).is_none(), "old versions nobody uses are reused");
+        assert!(
+            store.lease(7).is_none(),
+            "old versions nobody uses are reused"
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::{
     sync::Arc,
     thread::JoinHandle,
 };
-use tch::Device;
+use tch::{Device, Tensor};
 
 /// One shard's work, with everything it needs: libtorch's handles cannot be lent across threads.
 struct Job {
@@ -26,9 +26,23 @@ struct Job {
     net: Arc<ActorCritic>,
     params: Params,
     algorithm: Arc<dyn Algorithm>,
-    batch: Minibatch,
+    rows: Minibatch,
+    index: Tensor,
+    advantages: Tensor,
     progress: Progress,
     grads: Params,
+}
+
+/// A minibatch as it is drawn from a batch: which rows, and their advantages within the minibatch.
+/// The copying is done by the shards' threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw<'a> {
+    /// The whole batch; its rows are all valid.
+    pub rows: &'a Minibatch,
+    /// Which of them, `[m]` i64.
+    pub index: &'a Tensor,
+    /// Their advantages, normalized over the minibatch if they are to be, `[m]` f32.
+    pub advantages: &'a Tensor,
 }
 
 /// A shard's answer; its gradient arena comes home to be used again.
@@ -41,21 +55,21 @@ struct Done {
 impl Job {
     fn run(mut self) -> Done {
         let work = AssertUnwindSafe(|| {
+            let batch = Minibatch {
+                advantages: self.advantages.shallow_clone(),
+                ..self.rows.select(&self.index)
+            };
             let cx = LossContext {
                 head: &self.net.spec().head,
-                batch: &self.batch,
+                batch: &batch,
                 progress: self.progress,
             };
             let bound = BoundLoss {
                 algorithm: &*self.algorithm,
                 cx,
             };
-            self.net.gradient(
-                &self.params,
-                &self.batch.observations,
-                &bound,
-                &mut self.grads,
-            )
+            self.net
+                .gradient(&self.params, &batch.observations, &bound, &mut self.grads)
         });
         let shard = self.shard;
         let stats = catch_unwind(work).unwrap_or_else(|panic| {
@@ -144,7 +158,7 @@ impl GradientPool {
         self.shards
     }
 
-    /// The gradient of `algorithm`'s loss over `batch`, written into `grads`; returns the
+    /// The gradient of `algorithm`'s loss over a minibatch, written into `grads`; returns the
     /// statistics. `params` must not be written until this returns.
     ///
     /// # Errors
@@ -154,11 +168,11 @@ impl GradientPool {
         net: &Arc<ActorCritic>,
         params: &Params,
         algorithm: &Arc<dyn Algorithm>,
-        batch: &Minibatch,
+        draw: Draw<'_>,
         progress: Progress,
         grads: &mut Params,
     ) -> Result<Vec<f64>, LearnError> {
-        let (rows, shards) = (batch.rows(), self.shards as i64);
+        let (rows, shards) = (draw.index.numel() as i64, self.shards as i64);
         let stopped = || LearnError::Spec {
             what: "gradient pool",
             reason: "its threads have stopped".into(),
@@ -179,7 +193,12 @@ impl GradientPool {
                 net: Arc::clone(net),
                 params: params.share(),
                 algorithm: Arc::clone(algorithm),
-                batch: batch.slice(start, end - start),
+                rows: Minibatch {
+                    valid_count: rows as f64,
+                    ..draw.rows.share()
+                },
+                index: draw.index.narrow(0, start, end - start),
+                advantages: draw.advantages.narrow(0, start, end - start),
                 progress,
                 grads: arena
                     .unwrap_or_else(|| Params::zeros(Arc::clone(params.layout()), params.device())),
@@ -255,7 +274,7 @@ mod tests {
         objective::Loss,
     };
     use hotloop_math::Rows;
-    use tch::{Kind, Tensor};
+    use tch::Kind;
 
     fn net() -> Arc<ActorCritic> {
         let spec = MlpSpec {
@@ -286,6 +305,18 @@ mod tests {
         }
     }
 
+    fn all(n: i64) -> Tensor {
+        Tensor::arange(n, (Kind::Int64, Device::Cpu))
+    }
+
+    fn draw<'a>(rows: &'a Minibatch, index: &'a Tensor) -> Draw<'a> {
+        Draw {
+            rows,
+            index,
+            advantages: &rows.advantages,
+        }
+    }
+
     fn ppo() -> Arc<dyn Algorithm> {
         Arc::new(Ppo::default())
     }
@@ -305,7 +336,7 @@ mod tests {
                         &net,
                         &params,
                         &ppo(),
-                        &batch,
+                        draw(&batch, &all(101)),
                         Progress::default(),
                         &mut grads,
                     )
@@ -374,7 +405,14 @@ mod tests {
         b.advantages = Tensor::from_slice(&[1f32, 1., 1., 1., -1., 1., 1., 1.]);
         let progress = Progress::default();
         let e = pool
-            .gradient(&net, &params, &faulty, &b, progress, &mut grads)
+            .gradient(
+                &net,
+                &params,
+                &faulty,
+                draw(&b, &all(8)),
+                progress,
+                &mut grads,
+            )
             .unwrap_err();
         assert!(
             matches!(&e, LearnError::ShardPanicked { shard: 1, .. }),
@@ -382,14 +420,34 @@ mod tests {
         );
         assert!(e.to_string().contains("boom-42"), "{e}");
         b.advantages = b.advantages.abs();
-        pool.gradient(&net, &params, &faulty, &b, progress, &mut grads)
-            .unwrap();
-        pool.gradient(&net, &params, &ppo(), &b, progress, &mut grads)
-            .unwrap();
-        let nothing = batch(8).slice(0, 0);
+        pool.gradient(
+            &net,
+            &params,
+            &faulty,
+            draw(&b, &all(8)),
+            progress,
+            &mut grads,
+        )
+        .unwrap();
+        pool.gradient(
+            &net,
+            &params,
+            &ppo(),
+            draw(&b, &all(8)),
+            progress,
+            &mut grads,
+        )
+        .unwrap();
         assert!(
-            pool.gradient(&net, &params, &ppo(), &nothing, progress, &mut grads)
-                .is_err()
+            pool.gradient(
+                &net,
+                &params,
+                &ppo(),
+                draw(&b, &all(0)),
+                progress,
+                &mut grads
+            )
+            .is_err()
         );
     }
 }

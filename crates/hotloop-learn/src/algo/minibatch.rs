@@ -51,6 +51,11 @@ impl Minibatch {
         self.map(|t| t.index_select(0, index))
     }
 
+    /// The rows on `device`; the same memory if they are there already.
+    pub fn to_device(&self, device: Device) -> Self {
+        self.map(|t| t.to_device(device))
+    }
+
     fn map(&self, f: impl Fn(&Tensor) -> Tensor) -> Self {
         Self {
             observations: f(&self.observations),

@@ -114,7 +114,7 @@ fn gaussian(
     if squash {
         // log(1 − tanh²u) = 2 (ln 2 − u − softplus(−2u))
         let softplus = (actions * -2.0).f_softplus()?;
-        each = each - ((-actions - softplus) + std::f64::consts::LN_2) * 2.0;
+        each -= ((-actions - softplus) + std::f64::consts::LN_2) * 2.0;
     }
     let log_prob = each.f_sum_dim_intlist(1, false, None)?;
     let entropy = if squash {
