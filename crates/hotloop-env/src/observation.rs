@@ -1,5 +1,6 @@
 //! Writing an observation in place.
 
+use crate::layout::Shape;
 use crate::{DType, Element, EnvError, Layout, Leaf, LeafId, LeafKind};
 
 /// The place of one lane's observation in the slab.
@@ -27,15 +28,22 @@ impl<'a> ObservationMut<'a> {
 
     /// Writes the whole observation of a space that is a single box. A value of another type is cast;
     /// one that the space's type cannot hold, or a wrong number of values, is an error.
-    #[inline]
+    #[inline(always)]
     pub fn write<T: Element>(&mut self, values: &[T]) -> Result<(), EnvError> {
+        if self.layout.shape() == Shape::Box(T::DTYPE, values.len()) {
+            self.record.copy_from_slice(bytemuck::cast_slice(values));
+            return Ok(());
+        }
         self.only()?.write(values)
     }
 
     /// The elements of a space that is a single box of type `T`, to be filled in place.
     #[inline]
     pub fn slice<T: Element>(&mut self) -> Result<&mut [T], EnvError> {
-        self.only()?.into_slice()
+        match self.layout.shape() {
+            Shape::Box(dtype, _) if dtype == T::DTYPE => Ok(bytemuck::cast_slice_mut(self.record)),
+            _ => self.only()?.into_slice(),
+        }
     }
 
     /// Writes the value of a space that is a single `Discrete`.
@@ -72,13 +80,21 @@ impl<'a> ObservationMut<'a> {
     #[inline]
     fn only(&mut self) -> Result<LeafMut<'_>, EnvError> {
         match self.layout.leaves() {
-            [_] => Ok(self.leaf(LeafId(0))),
-            leaves => Err(EnvError::new(format!(
-                "the observation space has {} leaves ({}): write each through key() or leaf()",
-                leaves.len(),
-                self.layout.describe()
-            ))),
+            [leaf] => Ok(LeafMut {
+                bytes: &mut self.record[leaf.bytes()],
+                leaf,
+            }),
+            _ => Err(self.nested()),
         }
+    }
+
+    #[cold]
+    fn nested(&self) -> EnvError {
+        EnvError::new(format!(
+            "the observation space has {} leaves ({}): write each through key() or leaf()",
+            self.layout.leaves().len(),
+            self.layout.describe()
+        ))
     }
 }
 
@@ -90,10 +106,11 @@ pub struct LeafMut<'a> {
 
 impl<'a> LeafMut<'a> {
     /// Writes all elements, cast to the space's type; see [`ObservationMut::write`].
-    #[inline]
+    #[inline(always)]
     pub fn write<T: Element>(self, values: &[T]) -> Result<(), EnvError> {
-        if T::DTYPE == self.leaf.dtype && values.len() == self.leaf.elements && self.is_box() {
-            self.bytes.copy_from_slice(bytemuck::cast_slice(values));
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        if T::DTYPE == self.leaf.dtype && bytes.len() == self.bytes.len() && self.is_box() {
+            self.bytes.copy_from_slice(bytes);
             return Ok(());
         }
         self.write_cast(values)

@@ -16,14 +16,21 @@ const PIO2_LOW: f64 = 6.077_100_506_506_192e-11;
 /// Adding and subtracting this rounds a small number to the nearest whole one.
 const ROUNDER: f64 = 1.5 * (1u64 << 52) as f64;
 
-/// The sine and cosine of an angle that is usually within ±π/4, where no reduction is needed.
+/// The sine and cosine of an angle that is nearly always within ±π/4, where no reduction is needed.
 #[inline]
 pub(crate) fn sin_cos_small(x: f64) -> (f64, f64) {
     if x.abs() <= FRAC_PI_4 {
         kernel(x)
     } else {
-        sin_cos(x)
+        sin_cos_large(x)
     }
+}
+
+/// Kept out of line, so that what it is called from stays small enough to be inlined itself.
+#[cold]
+#[inline(never)]
+fn sin_cos_large(x: f64) -> (f64, f64) {
+    sin_cos(x)
 }
 
 /// The sine and cosine of any angle.
@@ -74,9 +81,12 @@ fn kernel(x: f64) -> (f64, f64) {
         -1.135_964_755_778_819_5e-11,
     ];
     let z = x * x;
-    let horner = |c: &[f64; 6]| c[0] + z * (c[1] + z * (c[2] + z * (c[3] + z * (c[4] + z * c[5]))));
-    let sin = x + x * (z * horner(&SIN));
-    let cos = 1.0 - (0.5 * z - z * z * horner(&COS));
+    let zz = z * z;
+    // Estrin's scheme: a shorter chain of dependent operations than Horner's.
+    let sum =
+        |c: &[f64; 6]| (c[0] + z * c[1]) + zz * (c[2] + z * c[3]) + (zz * zz) * (c[4] + z * c[5]);
+    let sin = x + (x * z) * sum(&SIN);
+    let cos = 1.0 - (0.5 * z - zz * sum(&COS));
     (sin, cos)
 }
 
