@@ -1,0 +1,134 @@
+//! What a policy sees and writes: some lanes at their current rows.
+
+use hotloop_env::Spaces;
+
+/// The lanes of a batch and how often each was decided on: what names a lane's random numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a>(pub(crate) Kind<'a>);
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind<'a> {
+    /// Lanes in succession, which all have been decided on equally often.
+    Run { first_lane: usize, counter: u64 },
+    /// Any lanes.
+    Each {
+        lanes: &'a [usize],
+        counters: &'a [u64],
+    },
+}
+
+impl Places<'_> {
+    /// The number, over the whole run, of the batch's lane `i`.
+    #[inline]
+    pub fn lane(&self, i: usize) -> usize {
+        match self.0 {
+            Kind::Run { first_lane, .. } => first_lane + i,
+            Kind::Each { lanes, .. } => lanes[i],
+        }
+    }
+
+    /// How many rows of the batch's lane `i` were decided on before, over the whole run. Bootstrap
+    /// rows do not count.
+    #[inline]
+    pub fn counter(&self, i: usize) -> u64 {
+        match self.0 {
+            Kind::Run { counter, .. } => counter,
+            Kind::Each { counters, .. } => counters[i],
+        }
+    }
+}
+
+/// Observations of some lanes, and the places for the decisions on them. In lockstep all slices are the
+/// slab's own row.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    pub(crate) spaces: &'a Spaces,
+    pub(crate) observations: &'a [u8],
+    pub(crate) masks: &'a [u8],
+    pub(crate) valid: &'a [u8],
+    pub(crate) actions: &'a mut [u8],
+    pub(crate) log_probs: &'a mut [f32],
+    pub(crate) values: &'a mut [f32],
+    pub(crate) places: Places<'a>,
+    pub(crate) version: u64,
+    pub(crate) bootstrap: bool,
+}
+
+/// Where the decisions go, all at once.
+#[derive(Debug)]
+pub struct Outputs<'b> {
+    /// As [`Batch::actions_mut`].
+    pub actions: &'b mut [u8],
+    /// As [`Batch::log_probs_mut`].
+    pub log_probs: &'b mut [f32],
+    /// As [`Batch::values_mut`].
+    pub values: &'b mut [f32],
+}
+
+impl<'a> Batch<'a> {
+    /// The number of lanes.
+    #[allow(clippy::len_without_is_empty, reason = "a batch is never empty")]
+    pub fn len(&self) -> usize {
+        self.valid.len()
+    }
+
+    /// How observations and actions are stored.
+    pub fn spaces(&self) -> &'a Spaces {
+        self.spaces
+    }
+
+    /// One observation record for each lane, one after the other.
+    pub fn observations(&self) -> &'a [u8] {
+        self.observations
+    }
+
+    /// One action mask for each lane, one after the other; empty if the action space has none.
+    pub fn masks(&self) -> &'a [u8] {
+        self.masks
+    }
+
+    /// For each lane 1 if the decision will be acted on, 0 if the observation is a final one or lost.
+    pub fn valid(&self) -> &'a [u8] {
+        self.valid
+    }
+
+    /// Which lanes these are.
+    pub fn places(&self) -> Places<'a> {
+        self.places
+    }
+
+    /// The policy version to act with: the one that the segment was granted with.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Whether only values are wanted: the row is the last of its segment. Then there is no place for
+    /// actions and log-probabilities.
+    pub fn bootstrap(&self) -> bool {
+        self.bootstrap
+    }
+
+    /// The place of the action records, one for each lane; empty in a bootstrap batch.
+    pub fn actions_mut(&mut self) -> &mut [u8] {
+        self.actions
+    }
+
+    /// The place of the log-probabilities of the actions, as sampled; empty in a bootstrap batch.
+    pub fn log_probs_mut(&mut self) -> &mut [f32] {
+        self.log_probs
+    }
+
+    /// The place of the values of the observations.
+    pub fn values_mut(&mut self) -> &mut [f32] {
+        self.values
+    }
+
+    /// All places at once.
+    pub fn outputs(&mut self) -> Outputs<'_> {
+        Outputs {
+            actions: self.actions,
+            log_probs: self.log_probs,
+            values: self.values,
+        }
+    }
+}

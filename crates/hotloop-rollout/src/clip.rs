@@ -1,0 +1,144 @@
+//! Actions on their way from the policy to environments: boxes are clipped to their bounds, and what
+//! is not a number is held back. The slab keeps the policy's own sample.
+
+use hotloop_env::{Layout, LeafKind};
+
+/// The bounds of one element of an action record.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Bytes from the start of the record.
+    offset: usize,
+    low: f32,
+    high: f32,
+}
+
+/// How the actions of a space are clipped, with room for those of one block.
+#[derive(Debug)]
+pub(crate) struct Clip {
+    elements: Vec<Bounds>,
+    record: usize,
+    /// Words, so that records are aligned for any element.
+    clipped: Vec<u64>,
+}
+
+impl Clip {
+    /// For blocks of `lanes` lanes.
+    pub(crate) fn new(layout: &Layout, lanes: usize) -> Self {
+        let mut elements = vec![];
+        for leaf in layout.leaves() {
+            if let LeafKind::Box(space) = &leaf.kind {
+                elements.extend((0..leaf.elements).map(|i| Bounds {
+                    offset: leaf.offset + i * size_of::<f32>(),
+                    low: space.low.at(i) as f32,
+                    high: space.high.at(i) as f32,
+                }));
+            }
+        }
+        let bytes = if elements.is_empty() {
+            0
+        } else {
+            lanes * layout.record_bytes()
+        };
+        Self {
+            elements,
+            record: layout.record_bytes(),
+            clipped: vec![0; bytes.div_ceil(size_of::<u64>())],
+        }
+    }
+
+    /// The actions that environments get. `lost(i)` is called for each lane whose action is not finite
+    /// and has no finite bound to be clipped to.
+    #[inline]
+    pub(crate) fn apply<'a>(
+        &'a mut self,
+        actions: &'a [u8],
+        mut lost: impl FnMut(usize),
+    ) -> &'a [u8] {
+        if self.elements.is_empty() {
+            return actions;
+        }
+        let clipped = &mut bytemuck::cast_slice_mut(&mut self.clipped)[..actions.len()];
+        clipped.copy_from_slice(actions);
+        for (lane, record) in clipped.chunks_exact_mut(self.record).enumerate() {
+            let mut finite = true;
+            for bounds in &self.elements {
+                let place = &mut record[bounds.offset..bounds.offset + size_of::<f32>()];
+                let value: f32 = bytemuck::pod_read_unaligned(place);
+                // Comparisons keep NaN, which `clamp` and `max` would not all do.
+                let value = if value < bounds.low {
+                    bounds.low
+                } else {
+                    value
+                };
+                let value = if value > bounds.high {
+                    bounds.high
+                } else {
+                    value
+                };
+                finite &= value.is_finite();
+                place.copy_from_slice(bytemuck::bytes_of(&value));
+            }
+            if !finite {
+                lost(lane);
+            }
+        }
+        clipped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotloop_env::{Space, Spaces};
+
+    fn clip(low: Vec<f64>, high: Vec<f64>, actions: &[f32]) -> (Vec<f32>, Vec<usize>) {
+        let n = low.len();
+        let spaces = Spaces::new(Space::discrete(2), Space::boxed(low, high, &[n])).unwrap();
+        let mut clip = Clip::new(&spaces.action, actions.len() / n);
+        let mut lost = vec![];
+        let clipped = clip.apply(bytemuck::cast_slice(actions), |lane| lost.push(lane));
+        (
+            clipped
+                .chunks(4)
+                .map(bytemuck::pod_read_unaligned)
+                .collect(),
+            lost,
+        )
+    }
+
+    #[test]
+    fn br_40_each_dimension_is_clipped_to_its_own_bounds() {
+        const INF: f64 = f64::INFINITY;
+        let low = vec![0.0, -INF, 0.0, 2.0, -3e38];
+        let high = vec![5.0, INF, INF, 2.0, 3e38];
+        let (clipped, lost) = clip(
+            low,
+            high,
+            &[
+                -1.0,
+                -9e37,
+                -1.0,
+                7.0,
+                f32::INFINITY,
+                2.5,
+                9e37,
+                1e30,
+                2.0,
+                -3.2e38,
+            ],
+        );
+        assert_eq!(
+            clipped,
+            [0.0, -9e37, 0.0, 2.0, 3e38, 2.5, 9e37, 1e30, 2.0, -3e38]
+        );
+        assert!(lost.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_finite_is_lost() {
+        let inf = f64::INFINITY;
+        let actions = [0.0, f32::NAN, f32::INFINITY, 0.0, 1.0, 1.0];
+        let (_, lost) = clip(vec![-inf, -1.0], vec![inf, 1.0], &actions);
+        assert_eq!(lost, [0, 1]);
+    }
+}

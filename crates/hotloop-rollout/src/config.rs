@@ -1,0 +1,159 @@
+//! The settings of a rollout, their limits, and the memory they ask for.
+
+use crate::{RolloutError, slab::Columns};
+use hotloop_env::Spaces;
+
+/// How decisions and steps take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    /// All lanes of a group step together and are inferred together, in place. With two groups or
+    /// more, one steps while another is inferred. Deterministic.
+    Lockstep,
+    /// Every actor's block goes its own way: inference takes whichever blocks are ready, up to
+    /// `max_batch` lanes at once, so that a slow environment delays only itself.
+    FirstReady {
+        /// The most lanes in one batch.
+        max_batch: usize,
+    },
+}
+
+/// What happens when an environment fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFault {
+    /// It is rebuilt and goes on; only too many failures in a row end the run.
+    Restart,
+    /// The run ends.
+    Fail,
+}
+
+/// The settings of a rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolloutConfig {
+    /// The number of environments.
+    pub lanes: usize,
+    /// How many of them one actor steps.
+    pub lanes_per_actor: usize,
+    /// Into how many groups the lanes are split; a segment belongs to a group. For lockstep only: in
+    /// first-ready mode every actor is a group of its own.
+    pub groups: usize,
+    /// The number of trainable rows of a segment, T.
+    pub steps: usize,
+    /// How many segments each group has: 1 to train while nothing steps, 2 to step meanwhile.
+    pub segments_per_group: usize,
+    /// How decisions and steps take turns.
+    pub scheduler: Scheduler,
+    /// Threads that step environments.
+    pub env_threads: usize,
+    /// The seed of the environments' random numbers.
+    pub seed: u64,
+    /// With [`OnFault::Restart`]: a lane that fails more often than this without one good step between
+    /// ends the run.
+    pub max_failures_in_a_row: u32,
+    /// What happens when an environment fails.
+    pub on_fault: OnFault,
+}
+
+impl Default for RolloutConfig {
+    fn default() -> Self {
+        Self {
+            lanes: 1,
+            lanes_per_actor: 1,
+            groups: 1,
+            steps: 64,
+            segments_per_group: 1,
+            scheduler: Scheduler::Lockstep,
+            env_threads: 1,
+            seed: 0,
+            max_failures_in_a_row: 10,
+            on_fault: OnFault::Restart,
+        }
+    }
+}
+
+impl RolloutConfig {
+    /// The number of groups in effect: one for each actor in first-ready mode.
+    pub fn effective_groups(&self) -> usize {
+        match self.scheduler {
+            Scheduler::Lockstep => self.groups,
+            Scheduler::FirstReady { .. } => self.lanes / self.lanes_per_actor.max(1),
+        }
+    }
+
+    /// The number of lanes of each group.
+    pub fn lanes_per_group(&self) -> usize {
+        self.lanes / self.effective_groups().max(1)
+    }
+
+    /// The bytes that all segments take together.
+    pub fn memory(&self, spaces: &Spaces) -> Result<usize, RolloutError> {
+        self.validate()?;
+        let segments = self
+            .effective_groups()
+            .checked_mul(self.segments_per_group)
+            .ok_or_else(|| invalid("segments_per_group", "too many segments"))?;
+        Columns::new(spaces, self.steps, self.lanes_per_group())
+            .and_then(|columns| columns.bytes().checked_mul(segments))
+            .ok_or_else(|| {
+                invalid(
+                    "steps",
+                    "the segments would not fit into any memory; use fewer steps or lanes",
+                )
+            })
+    }
+
+    /// Refuses settings that cannot work.
+    pub fn validate(&self) -> Result<(), RolloutError> {
+        let positive = [
+            ("lanes", self.lanes),
+            ("lanes_per_actor", self.lanes_per_actor),
+            ("groups", self.groups),
+            ("steps", self.steps),
+            ("segments_per_group", self.segments_per_group),
+            ("env_threads", self.env_threads),
+        ];
+        for (key, value) in positive {
+            if value == 0 {
+                return Err(invalid(key, "must be at least 1"));
+            }
+        }
+        if self.segments_per_group > u16::MAX as usize {
+            return Err(invalid("segments_per_group", "must be at most 65535"));
+        }
+        if self.steps >= u32::MAX as usize {
+            return Err(invalid("steps", "must be less than 4294967295"));
+        }
+        match self.scheduler {
+            Scheduler::Lockstep if self.lanes % self.groups != 0 => Err(invalid(
+                "groups",
+                format!(
+                    "{} lanes cannot be split into {} groups of one size; use a divisor of {0}",
+                    self.lanes, self.groups
+                ),
+            )),
+            Scheduler::FirstReady { .. } if self.lanes % self.lanes_per_actor != 0 => Err(invalid(
+                "lanes_per_actor",
+                format!(
+                    "{} lanes cannot be split into blocks of {}; in first-ready mode use a divisor of {0}",
+                    self.lanes, self.lanes_per_actor
+                ),
+            )),
+            Scheduler::FirstReady { max_batch } if max_batch < self.lanes_per_actor => {
+                Err(invalid(
+                    "max_batch",
+                    format!(
+                        "is {max_batch}, but one actor's block has {} lanes and must fit into a batch",
+                        self.lanes_per_actor
+                    ),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn invalid(key: &'static str, reason: impl Into<String>) -> RolloutError {
+    RolloutError::Config {
+        key,
+        reason: reason.into(),
+    }
+}

@@ -1,0 +1,122 @@
+//! What can go wrong in a rollout, and where it did.
+
+use hotloop_env::Fault;
+
+/// Why a policy could not decide.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PolicyError(String);
+
+impl PolicyError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+/// Why a rollout could not start, or ended.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RolloutError {
+    /// A setting that cannot work.
+    #[error("rollout setting `{key}` {reason}")]
+    Config {
+        /// The setting.
+        key: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The segments do not fit into memory.
+    #[error(
+        "the rollout's segments need {needed} bytes of memory, but {available} are available; use fewer lanes, steps or segments"
+    )]
+    Memory {
+        /// Bytes asked for.
+        needed: usize,
+        /// Bytes there are.
+        available: usize,
+    },
+    /// A block of environments could not be built.
+    #[error("the environments of lanes {first}..{end} could not be built: {message}")]
+    Build {
+        /// The block's first lane.
+        first: usize,
+        /// One past the block's last lane.
+        end: usize,
+        /// The environment's message.
+        message: String,
+    },
+    /// A failure of an environment ended the run.
+    #[error("{fault} (failure {} in a row; the limit is {limit})", fault.in_a_row)]
+    Fault {
+        /// The failure that was one too many.
+        fault: Fault,
+        /// How many in a row were allowed.
+        limit: u32,
+    },
+    /// A block of environments panicked as a whole, outside any one lane.
+    #[error("the block of lanes {first}..{end} panicked: {message}")]
+    BlockPanic {
+        /// The block's first lane.
+        first: usize,
+        /// One past the block's last lane.
+        end: usize,
+        /// The panic's message.
+        message: String,
+    },
+    /// The policy returned an error.
+    #[error("inference worker {worker}: the policy failed in group {group}, row {row}: {error}")]
+    Policy {
+        /// The inference worker.
+        worker: usize,
+        /// The group whose row was being decided (the first of the batch in first-ready mode).
+        group: usize,
+        /// The row.
+        row: usize,
+        /// The policy's error.
+        error: PolicyError,
+    },
+    /// A thread or task of the rollout panicked.
+    #[error("{who} panicked: {message}")]
+    Panic {
+        /// Which one.
+        who: String,
+        /// The panic's message.
+        message: String,
+    },
+    /// A thread could not be started.
+    #[error("a thread of the rollout could not be started: {0}")]
+    Thread(String),
+    /// There is no such group.
+    #[error("there is no group {group}: the rollout has {groups}")]
+    NoSuchGroup {
+        /// The group asked for.
+        group: usize,
+        /// The number of groups.
+        groups: usize,
+    },
+    /// A group was granted more segments than it has.
+    #[error(
+        "group {group} has no free segment: all {segments} are granted or still held by the consumer; drop one first or raise `segments_per_group`"
+    )]
+    NoFreeSegment {
+        /// The group.
+        group: usize,
+        /// How many segments it has.
+        segments: usize,
+    },
+    /// A snapshot was asked for in the middle of a segment.
+    #[error(
+        "no snapshot can be taken while group {group} fills a segment: receive all granted segments first"
+    )]
+    NotAtBoundary {
+        /// A group that has work left.
+        group: usize,
+    },
+    /// A snapshot does not fit the rollout.
+    #[error("the snapshot does not fit this rollout: {0}")]
+    Snapshot(String),
+    /// The rollout was shut down.
+    #[error("the rollout is shut down")]
+    Closed,
+}

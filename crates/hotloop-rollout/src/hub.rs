@@ -1,0 +1,210 @@
+//! What all parts of a rollout share: the desks where segments are granted and returned, the queue of
+//! full ones, faults, counters, and how the run ended.
+
+use crate::protocol::{
+    Close,
+    event::Event,
+    sync::{Mutex, lock},
+};
+use crate::slab::SegmentBuf;
+use crate::stats::Counters;
+use crate::{OnFault, RolloutConfig, RolloutError};
+use crossbeam_queue::ArrayQueue;
+use hotloop_env::{Fault, Spaces};
+use std::sync::Arc;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Faults that wait for the consumer; more are counted, not kept.
+const FAULTS_KEPT: usize = 1024;
+
+/// The right to fill one segment.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub(crate) buf: SegmentBuf,
+    /// The policy version to act with.
+    pub(crate) version: u64,
+}
+
+/// A segment on its way to the consumer.
+#[derive(Debug)]
+pub(crate) struct Full {
+    pub(crate) buf: SegmentBuf,
+    pub(crate) group: usize,
+    pub(crate) version: u64,
+}
+
+/// Where the segments of one group wait.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) first_lane: usize,
+    pub(crate) free: ArrayQueue<SegmentBuf>,
+    pub(crate) tickets: ArrayQueue<Ticket>,
+    /// Segments granted and not yet received.
+    pub(crate) outstanding: AtomicUsize,
+}
+
+/// Shared by the consumer, the inference workers and the actors.
+pub(crate) struct Hub {
+    pub(crate) config: RolloutConfig,
+    pub(crate) spaces: Arc<Spaces>,
+    pub(crate) desks: Vec<Desk>,
+    full: ArrayQueue<Full>,
+    pub(crate) consumer: Event,
+    pub(crate) counters: Counters,
+    faults: (flume::Sender<Fault>, flume::Receiver<Fault>),
+    members: Vec<Arc<dyn Close>>,
+    closed: AtomicBool,
+    ended: Mutex<Option<RolloutError>>,
+}
+
+impl Hub {
+    /// `members` are closed when the run ends.
+    pub(crate) fn new(
+        config: RolloutConfig,
+        spaces: Arc<Spaces>,
+        segments: Vec<Vec<SegmentBuf>>,
+        workers: usize,
+        members: Vec<Arc<dyn Close>>,
+    ) -> Self {
+        let lanes = config.lanes_per_group();
+        let total = segments.iter().map(Vec::len).sum();
+        let desks = segments
+            .into_iter()
+            .enumerate()
+            .map(|(group, bufs)| {
+                let free = ArrayQueue::new(bufs.len());
+                let tickets = ArrayQueue::new(bufs.len());
+                for buf in bufs {
+                    // The queue was made for as many.
+                    let _ = free.push(buf);
+                }
+                Desk {
+                    first_lane: group * lanes,
+                    free,
+                    tickets,
+                    outstanding: AtomicUsize::new(0),
+                }
+            })
+            .collect();
+        Self {
+            config,
+            spaces,
+            desks,
+            full: ArrayQueue::new(total),
+            consumer: Event::new(),
+            counters: Counters::new(workers),
+            faults: flume::bounded(FAULTS_KEPT),
+            members,
+            closed: AtomicBool::new(false),
+            ended: Mutex::new(None),
+        }
+    }
+
+    /// Moves a free segment of `group` to its tickets.
+    pub(crate) fn grant(&self, group: usize, version: u64) -> Result<(), RolloutError> {
+        if self.is_closed() {
+            return Err(self.end_reason());
+        }
+        let desk = self.desks.get(group).ok_or(RolloutError::NoSuchGroup {
+            group,
+            groups: self.desks.len(),
+        })?;
+        let buf = desk.free.pop().ok_or(RolloutError::NoFreeSegment {
+            group,
+            segments: desk.free.capacity(),
+        })?;
+        desk.outstanding.fetch_add(1, Ordering::AcqRel);
+        // There are as many places for tickets as segments.
+        let _ = desk.tickets.push(Ticket { buf, version });
+        Ok(())
+    }
+
+    /// Counts a full segment and gives it to the consumer.
+    pub(crate) fn hand_over(&self, full: Full) {
+        let shape = full.buf.shape();
+        let trainable = shape.steps * shape.lanes;
+        let valid = full.buf.valid()[..trainable]
+            .iter()
+            .map(|&valid| valid as u64)
+            .sum();
+        self.counters.segment(valid);
+        // There are as many places for full segments as segments.
+        let _ = self.full.push(full);
+        self.consumer.notify();
+    }
+
+    /// Takes a full segment, if there is one.
+    pub(crate) fn take_full(&self) -> Option<Full> {
+        let full = self.full.pop()?;
+        self.desks[full.group]
+            .outstanding
+            .fetch_sub(1, Ordering::AcqRel);
+        Some(full)
+    }
+
+    /// Counts, logs and keeps a fault, and ends the run if it is one too many.
+    #[cold]
+    pub(crate) fn fault(&self, fault: Fault) {
+        self.counters.fault(fault.phase);
+        tracing::warn!(
+            lane = fault.lane,
+            step = fault.step,
+            in_a_row = fault.in_a_row,
+            "{fault}"
+        );
+        let limit = match self.config.on_fault {
+            OnFault::Restart => self.config.max_failures_in_a_row,
+            OnFault::Fail => 0,
+        };
+        if fault.in_a_row > limit {
+            self.end(RolloutError::Fault {
+                fault: fault.clone(),
+                limit,
+            });
+        }
+        if self.faults.0.try_send(fault).is_err() {
+            self.counters.fault_dropped();
+        }
+    }
+
+    /// Faults that the consumer has not taken yet.
+    pub(crate) fn take_faults(&self) -> impl Iterator<Item = Fault> + '_ {
+        self.faults.1.try_iter()
+    }
+
+    /// Ends the run with an error; the first one counts.
+    #[cold]
+    pub(crate) fn end(&self, error: RolloutError) {
+        lock(&self.ended).get_or_insert(error);
+        self.close();
+    }
+
+    /// Lets everybody go who waits anywhere.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.members.iter().for_each(|member| member.close());
+        self.consumer.notify();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Waits for an answer from inside the rollout, for as long as there may be one.
+    pub(crate) fn receive<T>(&self, answer: &flume::Receiver<T>) -> Result<T, RolloutError> {
+        loop {
+            match answer.recv_timeout(Duration::from_millis(20)) {
+                Ok(value) => return Ok(value),
+                Err(flume::RecvTimeoutError::Timeout) if !self.is_closed() => {}
+                Err(_) => return Err(self.end_reason()),
+            }
+        }
+    }
+
+    /// Why the run ended, once it is closed.
+    pub(crate) fn end_reason(&self) -> RolloutError {
+        lock(&self.ended).clone().unwrap_or(RolloutError::Closed)
+    }
+}

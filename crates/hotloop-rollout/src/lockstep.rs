@@ -1,0 +1,278 @@
+//! Lockstep: all lanes of a group step together and are inferred together, in the slab's own row.
+//!
+//! One worker thread serves several groups in turn, whichever has arrived, so that one group steps
+//! while another is inferred.
+
+use crate::RolloutError;
+use crate::batch::{Batch, Kind, Places};
+use crate::hub::{Full, Hub};
+use crate::policy::Policy;
+use crate::protocol::{event::Event, rendezvous::Errand};
+use crate::runner::Runner;
+use crate::slab::{BlockToken, Lender, SegmentBuf};
+use crate::snapshot::{Boundary, GroupSnapshot, LaneSnapshot};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The lanes' states that an actor hands out, with its first lane.
+pub(crate) type Saved = (usize, Vec<LaneSnapshot>);
+
+/// Fewer actors than this are all woken by the worker itself.
+const FAN: usize = 64;
+
+/// How many actors one wake-up from outside the runtime stands for.
+///
+/// A wake from an OS thread goes through a queue that all of the runtime's threads share, under a lock;
+/// a wake from inside goes to the waking thread's own queue. So the worker wakes one actor in `fan` and
+/// that one the rest of its slice; with several slices for each thread there is work for all at once.
+pub(crate) fn fan(actors: usize, env_threads: usize) -> usize {
+    actors.div_ceil(4 * env_threads).clamp(1, FAN)
+}
+
+/// An actor's task: takes its turns until the rollout closes.
+pub(crate) async fn actor(
+    mut token: BlockToken,
+    mut runner: Runner,
+    saved: flume::Sender<Saved>,
+    hub: Arc<Hub>,
+) {
+    token.enter().await;
+    while let Some(mut turn) = token.turn().await {
+        match turn.errand() {
+            Errand::Step => runner.step(turn.step_rows(), &hub),
+            Errand::Reset => runner.reset(turn.first_row(), &hub),
+            // The receiver outlives the tasks.
+            Errand::Save => drop(saved.send((runner.first_lane(), runner.save()))),
+        }
+    }
+}
+
+/// What a worker is asked besides filling segments.
+pub(crate) struct SaveRequest {
+    pub(crate) group: usize,
+    pub(crate) reply: flume::Sender<GroupSnapshot>,
+}
+
+/// Where a group stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Between two segments.
+    Idle,
+    /// The actors write this row's observations.
+    Observing { row: usize },
+}
+
+/// A group in its worker's hands.
+pub(crate) struct Group {
+    index: usize,
+    lender: Lender,
+    stage: Stage,
+    version: u64,
+    decisions: u64,
+    started: bool,
+    boundary: Boundary,
+}
+
+impl Group {
+    /// A group that begins at `from`, or with a reset.
+    pub(crate) fn new(
+        index: usize,
+        lender: Lender,
+        columns: &crate::slab::Columns,
+        from: Option<&GroupSnapshot>,
+    ) -> Self {
+        let boundary = from.and_then(|from| from.boundary.clone());
+        Self {
+            index,
+            lender,
+            stage: Stage::Idle,
+            version: 0,
+            decisions: from.map_or(0, |from| from.decisions),
+            started: boundary.is_some(),
+            boundary: boundary.unwrap_or_else(|| Boundary::new(columns)),
+        }
+    }
+}
+
+/// One inference worker.
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) policy: Box<dyn Policy>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) signal: Arc<Event>,
+    pub(crate) requests: flume::Receiver<SaveRequest>,
+}
+
+impl Worker {
+    /// Serves the groups until the rollout closes.
+    pub(crate) fn run(mut self) {
+        while !self.hub.is_closed() {
+            let mut progress = false;
+            for g in 0..self.groups.len() {
+                match self.advance(g) {
+                    Ok(advanced) => progress |= advanced,
+                    Err(error) => return self.hub.end(error),
+                }
+            }
+            if !progress {
+                self.sleep();
+            }
+        }
+    }
+
+    /// Sleeps until some group can go on.
+    fn sleep(&mut self) {
+        let start = Instant::now();
+        let (groups, hub, requests) = (&self.groups, &self.hub, &self.requests);
+        self.signal.wait(|| {
+            let due = |group: &Group| {
+                group.lender.arrived()
+                    && (group.stage != Stage::Idle || !hub.desks[group.index].tickets.is_empty())
+            };
+            (hub.is_closed() || !requests.is_empty() || groups.iter().any(due)).then_some(())
+        });
+        hub.counters.workers[self.index].0.waited(start.elapsed());
+    }
+
+    /// Takes group `g` to its next wait. False if it is still waiting.
+    fn advance(&mut self, g: usize) -> Result<bool, RolloutError> {
+        if let Ok(request) = self.requests.try_recv() {
+            self.save(request);
+        }
+        let group = &mut self.groups[g];
+        match group.stage {
+            Stage::Idle => {
+                if !group.lender.arrived() {
+                    return Ok(false);
+                }
+                let Some(ticket) = self.hub.desks[group.index].tickets.pop() else {
+                    return Ok(false);
+                };
+                group.version = ticket.version;
+                let mut buf = ticket.buf;
+                if group.started {
+                    group.boundary.begin(buf.first_row());
+                    self.decide(g, buf, 0)?;
+                } else {
+                    group.started = true;
+                    group.lender.lend(buf, Errand::Reset, 0);
+                    group.stage = Stage::Observing { row: 0 };
+                }
+            }
+            Stage::Observing { row } => {
+                let Some(buf) = group.lender.reclaim() else {
+                    return Ok(false);
+                };
+                self.decide(g, buf, row)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Decides on a row and lets the actors act on it; the last row is only evaluated, and the segment
+    /// handed over.
+    fn decide(&mut self, g: usize, mut buf: SegmentBuf, row: usize) -> Result<(), RolloutError> {
+        let group = &mut self.groups[g];
+        let bootstrap = row == buf.shape().steps;
+        let start = Instant::now();
+        let places = buf.decision_row(row);
+        let mut batch = Batch {
+            spaces: &self.hub.spaces,
+            observations: places.observations,
+            masks: places.masks,
+            valid: places.valid,
+            actions: places.actions,
+            log_probs: places.log_probs,
+            values: places.values,
+            places: Places(Kind::Run {
+                first_lane: self.hub.desks[group.index].first_lane,
+                counter: group.decisions,
+            }),
+            version: group.version,
+            bootstrap,
+        };
+        let decided = self.policy.decide(&mut batch);
+        let lanes = batch.len();
+        self.hub.counters.workers[self.index]
+            .0
+            .decided(lanes, start.elapsed());
+        decided.map_err(|error| RolloutError::Policy {
+            worker: self.index,
+            group: group.index,
+            row,
+            error,
+        })?;
+        if bootstrap {
+            let last = buf.decision_row(row);
+            group
+                .boundary
+                .keep(last.observations, last.masks, last.valid);
+            group.stage = Stage::Idle;
+            self.hub.hand_over(Full {
+                buf,
+                group: group.index,
+                version: group.version,
+            });
+        } else {
+            group.decisions += 1;
+            group.stage = Stage::Observing { row: row + 1 };
+            group.lender.lend(buf, Errand::Step, row);
+        }
+        Ok(())
+    }
+
+    /// Answers with the group's part of a snapshot and has its actors hand out the rest.
+    fn save(&mut self, request: SaveRequest) {
+        let Some(group) = self.groups.iter_mut().find(|g| g.index == request.group) else {
+            return;
+        };
+        // Before the first segment its actors may still be on their way.
+        let (lender, hub) = (&mut group.lender, &self.hub);
+        self.signal
+            .wait(|| (lender.arrived() || hub.is_closed()).then_some(()));
+        if self.hub.is_closed() {
+            return;
+        }
+        lender.save();
+        // Whoever asked may have given up.
+        let _ = request.reply.send(GroupSnapshot {
+            decisions: group.decisions,
+            boundary: group.started.then(|| group.boundary.clone()),
+            lanes: vec![],
+        });
+    }
+}
+
+/// The consumer's side: wakes workers, and collects what they and their actors save.
+pub(crate) struct Control {
+    /// One for each worker; group `g` is served by worker `g % workers`.
+    pub(crate) workers: Vec<(Arc<Event>, flume::Sender<SaveRequest>)>,
+    pub(crate) saved: flume::Receiver<Saved>,
+    /// The number of actors of each group.
+    pub(crate) actors: usize,
+}
+
+impl Control {
+    /// Tells the worker of `group` that there is a ticket.
+    pub(crate) fn granted(&self, group: usize) {
+        self.workers[group % self.workers.len()].0.notify();
+    }
+
+    /// The state of `group`, which must be idle.
+    pub(crate) fn save(&self, group: usize, hub: &Hub) -> Result<GroupSnapshot, RolloutError> {
+        let (signal, requests) = &self.workers[group % self.workers.len()];
+        let (reply, answer) = flume::bounded(1);
+        requests
+            .send(SaveRequest { group, reply })
+            .map_err(|_| hub.end_reason())?;
+        signal.notify();
+        let mut snapshot = hub.receive(&answer)?;
+        let mut blocks = (0..self.actors)
+            .map(|_| hub.receive(&self.saved))
+            .collect::<Result<Vec<_>, _>>()?;
+        blocks.sort_unstable_by_key(|(first_lane, _)| *first_lane);
+        snapshot.lanes = blocks.into_iter().flat_map(|(_, lanes)| lanes).collect();
+        Ok(snapshot)
+    }
+}

@@ -1,0 +1,12 @@
+//! What decides for lanes.
+
+use crate::{Batch, PolicyError};
+
+/// A policy, owned by one inference worker thread.
+///
+/// It must write an action, a log-probability and a value for every lane of the batch, whether the row
+/// is valid or not: rows that are not to be acted on (final observations) are evaluated like any other.
+pub trait Policy: Send {
+    /// Decides for all lanes of `batch`; of a bootstrap batch only values are wanted.
+    fn decide(&mut self, batch: &mut Batch<'_>) -> Result<(), PolicyError>;
+}

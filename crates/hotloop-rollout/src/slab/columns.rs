@@ -1,0 +1,109 @@
+//! Where each column of a segment lies in its memory.
+
+use hotloop_env::Spaces;
+
+/// Columns begin at multiples of this, so that vector loads and threads do not meet in a cache line.
+pub(crate) const ALIGNMENT: usize = 64;
+
+/// Sizes and offsets, in bytes, of the columns of a segment of `steps` rows and one bootstrap row.
+#[derive(Clone, Debug)]
+pub(crate) struct Columns {
+    pub(crate) steps: usize,
+    pub(crate) lanes: usize,
+    /// Bytes of one observation, action and mask.
+    pub(crate) observation: usize,
+    pub(crate) action: usize,
+    pub(crate) mask: usize,
+    pub(super) observations: usize,
+    pub(super) masks: usize,
+    pub(super) actions: usize,
+    pub(super) rewards: usize,
+    pub(super) log_probs: usize,
+    pub(super) values: usize,
+    pub(super) episode_returns: usize,
+    pub(super) episode_lengths: usize,
+    pub(super) ends: usize,
+    pub(super) valid: usize,
+    bytes: usize,
+}
+
+impl Columns {
+    /// `None` if the size does not fit into a `usize`.
+    pub(crate) fn new(spaces: &Spaces, steps: usize, lanes: usize) -> Option<Self> {
+        let (observation, action, mask) = (
+            spaces.observation.record_bytes(),
+            spaces.action.record_bytes(),
+            spaces.action.mask_bytes(),
+        );
+        let mut end = 0usize;
+        let mut column = |rows: usize, element: usize| -> Option<usize> {
+            let start = end;
+            let size = rows.checked_mul(lanes)?.checked_mul(element)?;
+            end = end
+                .checked_add(size)?
+                .checked_next_multiple_of(ALIGNMENT)
+                .filter(|&end| end <= isize::MAX as usize)?;
+            Some(start)
+        };
+        let rows = steps.checked_add(1)?;
+        Some(Self {
+            steps,
+            lanes,
+            observation,
+            action,
+            mask,
+            observations: column(rows, observation)?,
+            masks: column(rows, mask)?,
+            actions: column(steps, action)?,
+            rewards: column(steps, 4)?,
+            log_probs: column(steps, 4)?,
+            values: column(rows, 4)?,
+            episode_returns: column(steps, 4)?,
+            episode_lengths: column(steps, 4)?,
+            ends: column(steps, 1)?,
+            valid: column(rows, 1)?,
+            bytes: end,
+        })
+    }
+
+    /// Bytes of the whole segment.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotloop_env::Space;
+
+    #[test]
+    fn columns_are_aligned_and_do_not_overlap() {
+        let spaces = Spaces::new(Space::unbounded(&[3]), Space::masked_discrete(2)).unwrap();
+        let c = Columns::new(&spaces, 5, 7).unwrap();
+        let spans = [
+            (c.observations, 6 * 7 * 12),
+            (c.masks, 6 * 7 * 2),
+            (c.actions, 5 * 7 * 4),
+            (c.rewards, 5 * 7 * 4),
+            (c.log_probs, 5 * 7 * 4),
+            (c.values, 6 * 7 * 4),
+            (c.episode_returns, 5 * 7 * 4),
+            (c.episode_lengths, 5 * 7 * 4),
+            (c.ends, 5 * 7),
+            (c.valid, 6 * 7),
+        ];
+        for pair in spans.windows(2) {
+            assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{spans:?}");
+            assert_eq!(pair[1].0 % ALIGNMENT, 0);
+        }
+        let (start, len) = spans[9];
+        assert!(start + len <= c.bytes());
+    }
+
+    #[test]
+    fn a_size_that_overflows_is_none() {
+        let spaces = Spaces::new(Space::unbounded(&[3]), Space::discrete(2)).unwrap();
+        assert!(Columns::new(&spaces, usize::MAX / 8, 7).is_none());
+    }
+}

@@ -1,0 +1,346 @@
+//! The segments of a group: one allocation each, and the token that owns it.
+
+use super::columns::{ALIGNMENT, Columns};
+use crate::RolloutError;
+use bytemuck::Pod;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The memory of one group's segments.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    columns: Columns,
+    layout: Layout,
+    segments: Vec<NonNull<u8>>,
+}
+
+// SAFETY: the memory is plain bytes that belong to no thread. Which thread reads or writes them is
+// decided by the tokens of this module.
+unsafe impl Send for Slab {}
+// SAFETY: as above; `Slab` itself offers only `unsafe` access.
+unsafe impl Sync for Slab {}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        for &segment in &self.segments {
+            // SAFETY: every pointer came from `alloc_zeroed` with this layout, and is freed once. All
+            // tokens hold the slab in an `Arc`, so none is left.
+            unsafe { dealloc(segment.as_ptr(), self.layout) }
+        }
+    }
+}
+
+/// One column's element: any bit pattern is a value, so that zeroed memory can be read as it.
+trait Column: Pod {}
+impl Column for u8 {}
+impl Column for u32 {}
+impl Column for f32 {}
+
+impl Slab {
+    /// Takes the memory of `segments` segments; all columns are zero.
+    pub(crate) fn new(
+        columns: Columns,
+        segments: usize,
+    ) -> Result<(Arc<Self>, Vec<SegmentBuf>), RolloutError> {
+        let too_much = || RolloutError::Memory {
+            needed: columns.bytes().saturating_mul(segments),
+            available: 0,
+        };
+        let layout = Layout::from_size_align(columns.bytes().max(ALIGNMENT), ALIGNMENT)
+            .map_err(|_| too_much())?;
+        let mut slab = Self {
+            columns: columns.clone(),
+            layout,
+            segments: Vec::with_capacity(segments),
+        };
+        for _ in 0..segments {
+            // SAFETY: the layout's size is not zero.
+            let memory = unsafe { alloc_zeroed(layout) };
+            slab.segments
+                .push(NonNull::new(memory).ok_or_else(too_much)?);
+        }
+        let slab = Arc::new(slab);
+        let bufs = (0..segments as u16)
+            .map(|index| SegmentBuf {
+                slab: slab.clone(),
+                index,
+            })
+            .collect();
+        Ok((slab, bufs))
+    }
+
+    pub(crate) fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// `len` elements of the column at byte `offset` of a segment, from element `start`.
+    ///
+    /// # Safety
+    /// The elements must lie inside the column, and nobody may write them during `'a`.
+    #[inline]
+    unsafe fn read<'a, T: Column>(
+        &self,
+        segment: u16,
+        offset: usize,
+        start: usize,
+        len: usize,
+    ) -> &'a [T] {
+        debug_assert!(offset + (start + len) * size_of::<T>() <= self.columns.bytes());
+        // SAFETY: inside the allocation by the caller's word; columns are aligned to 64 bytes; the
+        // bytes are initialised (zeroed at the start) and any bits are a `T`.
+        unsafe {
+            let column = self.segments[segment as usize].as_ptr().add(offset);
+            std::slice::from_raw_parts(column.cast::<T>().add(start), len)
+        }
+    }
+
+    /// As [`Slab::read`], for writing.
+    ///
+    /// # Safety
+    /// As [`Slab::read`], and nobody else may read them during `'a`.
+    #[inline]
+    unsafe fn write<'a, T: Column>(
+        &self,
+        segment: u16,
+        offset: usize,
+        start: usize,
+        len: usize,
+    ) -> &'a mut [T] {
+        debug_assert!(offset + (start + len) * size_of::<T>() <= self.columns.bytes());
+        // SAFETY: as in `read`; exclusive by the caller's word.
+        unsafe {
+            let column = self.segments[segment as usize].as_ptr().add(offset);
+            std::slice::from_raw_parts_mut(column.cast::<T>().add(start), len)
+        }
+    }
+
+    /// What a block of `lanes` works on when it steps with the decisions of row `t`.
+    ///
+    /// # Safety
+    /// `t` and `lanes` must lie inside the segment, and during `'a` nobody else may touch what this
+    /// returns: of these lanes, everything of row `t` but log-probabilities and values, and
+    /// observations, masks and `valid` of row `t + 1`.
+    #[inline]
+    pub(super) unsafe fn block_rows<'a>(
+        &self,
+        segment: u16,
+        t: usize,
+        lanes: &Range<usize>,
+    ) -> BlockRows<'a> {
+        let c = &self.columns;
+        debug_assert!(t < c.steps && lanes.end <= c.lanes);
+        let (n, at, next) = (
+            lanes.len(),
+            t * c.lanes + lanes.start,
+            (t + 1) * c.lanes + lanes.start,
+        );
+        // SAFETY: inside the columns because `t < steps` and `lanes.end <= c.lanes`; the slices do not
+        // overlap; exclusive by the caller's word.
+        unsafe {
+            BlockRows {
+                actions: self.read(segment, c.actions, at * c.action, n * c.action),
+                valid: self.write(segment, c.valid, at, n),
+                rewards: self.write(segment, c.rewards, at, n),
+                ends: self.write(segment, c.ends, at, n),
+                episode_returns: self.write(segment, c.episode_returns, at, n),
+                episode_lengths: self.write(segment, c.episode_lengths, at, n),
+                next: FirstRow {
+                    observations: self.write(
+                        segment,
+                        c.observations,
+                        next * c.observation,
+                        n * c.observation,
+                    ),
+                    masks: self.write(segment, c.masks, next * c.mask, n * c.mask),
+                    valid: self.write(segment, c.valid, next, n),
+                },
+            }
+        }
+    }
+
+    /// What a block of `lanes` writes when it is reset: its lanes of row 0.
+    ///
+    /// # Safety
+    /// As [`Slab::block_rows`]: nobody else may touch observations, masks and `valid` of these lanes
+    /// in row 0 during `'a`.
+    pub(super) unsafe fn first_row<'a>(&self, segment: u16, lanes: &Range<usize>) -> FirstRow<'a> {
+        let c = &self.columns;
+        debug_assert!(lanes.end <= c.lanes);
+        let (n, at) = (lanes.len(), lanes.start);
+        // SAFETY: inside the columns because `lanes.end <= c.lanes`; exclusive by the caller's word.
+        unsafe {
+            FirstRow {
+                observations: self.write(
+                    segment,
+                    c.observations,
+                    at * c.observation,
+                    n * c.observation,
+                ),
+                masks: self.write(segment, c.masks, at * c.mask, n * c.mask),
+                valid: self.write(segment, c.valid, at, n),
+            }
+        }
+    }
+}
+
+/// What a block works on in one step: its lanes of rows `t` and `t + 1`.
+#[derive(Debug)]
+pub(crate) struct BlockRows<'a> {
+    pub(crate) actions: &'a [u8],
+    pub(crate) valid: &'a mut [u8],
+    pub(crate) rewards: &'a mut [f32],
+    pub(crate) ends: &'a mut [u8],
+    pub(crate) episode_returns: &'a mut [f32],
+    pub(crate) episode_lengths: &'a mut [u32],
+    pub(crate) next: FirstRow<'a>,
+}
+
+/// The part of a row that is written before the decision.
+#[derive(Debug)]
+pub(crate) struct FirstRow<'a> {
+    pub(crate) observations: &'a mut [u8],
+    pub(crate) masks: &'a mut [u8],
+    pub(crate) valid: &'a mut [u8],
+}
+
+/// A row as inference sees it.
+#[derive(Debug)]
+pub(crate) struct DecisionRow<'a> {
+    pub(crate) observations: &'a [u8],
+    pub(crate) masks: &'a [u8],
+    pub(crate) valid: &'a [u8],
+    pub(crate) actions: &'a mut [u8],
+    pub(crate) log_probs: &'a mut [f32],
+    pub(crate) values: &'a mut [f32],
+}
+
+/// Owns the memory of one segment: whoever has it may read and write all of it.
+#[derive(Debug)]
+pub(crate) struct SegmentBuf {
+    pub(super) slab: Arc<Slab>,
+    pub(super) index: u16,
+}
+
+/// Makes readers of whole columns: name, element, rows, elements of a lane.
+macro_rules! columns {
+    ($($name:ident: $t:ty, $rows:expr, $width:expr;)*) => {
+        impl SegmentBuf {$(
+            pub(crate) fn $name(&self) -> &[$t] {
+                let c = &self.slab.columns;
+                let (rows, width): (fn(&Columns) -> usize, fn(&Columns) -> usize) = ($rows, $width);
+                let len = rows(c) * c.lanes * width(c);
+                // SAFETY: this is the whole column; writing needs `&mut self`, or the token locked
+                // away in a `Lender`, while no borrow of it exists.
+                unsafe { self.slab.read(self.index, c.$name, 0, len) }
+            }
+        )*}
+    };
+}
+columns! {
+    observations: u8, |c| c.steps + 1, |c| c.observation;
+    masks: u8, |c| c.steps + 1, |c| c.mask;
+    actions: u8, |c| c.steps, |c| c.action;
+    rewards: f32, |c| c.steps, |_| 1;
+    log_probs: f32, |c| c.steps, |_| 1;
+    values: f32, |c| c.steps + 1, |_| 1;
+    episode_returns: f32, |c| c.steps, |_| 1;
+    episode_lengths: u32, |c| c.steps, |_| 1;
+    ends: u8, |c| c.steps, |_| 1;
+    valid: u8, |c| c.steps + 1, |_| 1;
+}
+
+impl SegmentBuf {
+    /// Sizes.
+    pub(crate) fn shape(&self) -> &Columns {
+        &self.slab.columns
+    }
+
+    /// Row `t` for a decision. Row T, the bootstrap row, has no place for actions and log-probabilities.
+    pub(crate) fn decision_row(&mut self, t: usize) -> DecisionRow<'_> {
+        let c = &self.slab.columns;
+        assert!(t <= c.steps, "row {t} of a segment of {} steps", c.steps);
+        let (s, n, at) = (&*self.slab, c.lanes, t * c.lanes);
+        let decided = if t < c.steps { n } else { 0 };
+        // An empty slice at the end of a column is inside it as well, so `at` needs no other start.
+        let start = at.min(c.steps * c.lanes);
+        // SAFETY: inside the columns because `t <= steps`, and `start + decided <= steps * lanes`; the
+        // slices do not overlap; `&mut self` is the exclusive right to the segment.
+        unsafe {
+            DecisionRow {
+                observations: s.read(
+                    self.index,
+                    c.observations,
+                    at * c.observation,
+                    n * c.observation,
+                ),
+                masks: s.read(self.index, c.masks, at * c.mask, n * c.mask),
+                valid: s.read(self.index, c.valid, at, n),
+                actions: s.write(self.index, c.actions, start * c.action, decided * c.action),
+                log_probs: s.write(self.index, c.log_probs, start, decided),
+                values: s.write(self.index, c.values, at, n),
+            }
+        }
+    }
+
+    /// Rows `t` and `t + 1` for a step of all lanes.
+    pub(crate) fn step_rows(&mut self, t: usize) -> BlockRows<'_> {
+        let c = &self.slab.columns;
+        assert!(t < c.steps, "step {t} of a segment of {} steps", c.steps);
+        // SAFETY: `t < steps`, all lanes; `&mut self` is the exclusive right to the segment.
+        unsafe { self.slab.block_rows(self.index, t, &(0..c.lanes)) }
+    }
+
+    /// Row 0, before its decision.
+    pub(crate) fn first_row(&mut self) -> FirstRow<'_> {
+        let lanes = 0..self.slab.columns.lanes;
+        // SAFETY: all lanes; `&mut self` is the exclusive right to the segment.
+        unsafe { self.slab.first_row(self.index, &lanes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotloop_env::{Space, Spaces};
+
+    fn bufs(steps: usize, lanes: usize) -> Vec<SegmentBuf> {
+        let spaces = Spaces::new(Space::unbounded(&[2]), Space::discrete(3)).unwrap();
+        Slab::new(Columns::new(&spaces, steps, lanes).unwrap(), 2)
+            .unwrap()
+            .1
+    }
+
+    #[test]
+    fn what_is_written_in_rows_is_read_in_columns() {
+        let mut buf = bufs(3, 2).remove(0);
+        for t in 0..3 {
+            let row = buf.decision_row(t);
+            row.values.fill(t as f32);
+            row.log_probs.fill(-(t as f32));
+            row.actions.fill(t as u8);
+            let rows = buf.step_rows(t);
+            rows.rewards[1] = 10.0 + t as f32;
+            rows.next.valid.fill(1);
+            rows.next.observations.fill(t as u8 + 1);
+        }
+        assert_eq!(buf.decision_row(3).actions.len(), 0);
+        buf.decision_row(3).values.fill(9.0);
+        assert_eq!(buf.values(), [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 9.0, 9.0]);
+        assert_eq!(buf.rewards(), [0.0, 10.0, 0.0, 11.0, 0.0, 12.0]);
+        assert_eq!(buf.valid(), [0, 0, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(buf.observations()[16 * 3], 3);
+        assert_eq!(buf.actions().len(), 3 * 2 * 4);
+    }
+
+    #[test]
+    fn columns_are_aligned_in_memory_and_segments_are_apart() {
+        let bufs = bufs(5, 3);
+        for buf in &bufs {
+            assert_eq!(buf.observations().as_ptr() as usize % ALIGNMENT, 0);
+            assert_eq!(buf.rewards().as_ptr() as usize % ALIGNMENT, 0);
+        }
+        assert_ne!(bufs[0].values().as_ptr(), bufs[1].values().as_ptr());
+    }
+}

@@ -1,0 +1,136 @@
+//! What has happened so far: counters that can be read at any time.
+
+use crate::protocol::sync::Apart;
+use hotloop_env::FaultPhase;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Counts and times since the rollout started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Valid rows of all segments handed over.
+    pub env_steps: u64,
+    /// Segments handed over.
+    pub segments: u64,
+    /// Failures of environments.
+    pub faults: FaultCounts,
+    /// One entry for each inference worker.
+    pub workers: Vec<WorkerStatistics>,
+}
+
+/// Failures of environments, by what they were doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCounts {
+    /// While being built.
+    pub build: u64,
+    /// While being reset.
+    pub reset: u64,
+    /// During a step.
+    pub step: u64,
+    /// How many of all these were not kept for [`Rollout::faults`](crate::Rollout::faults), because
+    /// nobody had taken the ones before.
+    pub dropped: u64,
+}
+
+impl FaultCounts {
+    /// All failures.
+    pub fn total(&self) -> u64 {
+        self.build + self.reset + self.step
+    }
+}
+
+/// What one inference worker did with its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerStatistics {
+    /// Inside the policy.
+    pub deciding: Duration,
+    /// Waiting: for environments, or for the consumer to grant segments.
+    pub waiting: Duration,
+    /// Calls of the policy.
+    pub batches: u64,
+    /// Lanes of all these calls.
+    pub decisions: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct WorkerCounters {
+    deciding_ns: AtomicU64,
+    waiting_ns: AtomicU64,
+    batches: AtomicU64,
+    decisions: AtomicU64,
+}
+
+impl WorkerCounters {
+    pub(crate) fn waited(&self, time: Duration) {
+        self.waiting_ns.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    pub(crate) fn decided(&self, lanes: usize, time: Duration) {
+        self.deciding_ns.fetch_add(time.as_nanos() as u64, Relaxed);
+        self.batches.fetch_add(1, Relaxed);
+        self.decisions.fetch_add(lanes as u64, Relaxed);
+    }
+
+    fn read(&self) -> WorkerStatistics {
+        WorkerStatistics {
+            deciding: Duration::from_nanos(self.deciding_ns.load(Relaxed)),
+            waiting: Duration::from_nanos(self.waiting_ns.load(Relaxed)),
+            batches: self.batches.load(Relaxed),
+            decisions: self.decisions.load(Relaxed),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Counters {
+    env_steps: AtomicU64,
+    segments: AtomicU64,
+    faults: [AtomicU64; 3],
+    faults_dropped: AtomicU64,
+    pub(crate) workers: Vec<Apart<WorkerCounters>>,
+}
+
+impl Counters {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            env_steps: AtomicU64::new(0),
+            segments: AtomicU64::new(0),
+            faults: Default::default(),
+            faults_dropped: AtomicU64::new(0),
+            workers: (0..workers).map(|_| Apart::default()).collect(),
+        }
+    }
+
+    pub(crate) fn segment(&self, env_steps: u64) {
+        self.env_steps.fetch_add(env_steps, Relaxed);
+        self.segments.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn fault(&self, phase: FaultPhase) {
+        let place = match phase {
+            FaultPhase::Build => 0,
+            FaultPhase::Reset => 1,
+            FaultPhase::Step => 2,
+        };
+        self.faults[place].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn fault_dropped(&self) {
+        self.faults_dropped.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> Statistics {
+        let [build, reset, step] = [0, 1, 2].map(|place: usize| self.faults[place].load(Relaxed));
+        Statistics {
+            env_steps: self.env_steps.load(Relaxed),
+            segments: self.segments.load(Relaxed),
+            faults: FaultCounts {
+                build,
+                reset,
+                step,
+                dropped: self.faults_dropped.load(Relaxed),
+            },
+            workers: self.workers.iter().map(|worker| worker.0.read()).collect(),
+        }
+    }
+}
