@@ -1,6 +1,8 @@
 //! Cost of one step of each environment, observation included, through `Env` with static dispatch: a
 //! block of 64 environments stepped in turn with actions that cannot be predicted.
 
+#![allow(missing_docs, reason = "criterion's macros generate a public function")]
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hotloop_classic::{Acrobot, CartPole, ContinuousMountainCar, MountainCar, Pendulum};
 use hotloop_env::{ActionView, Env, EnvRng, Layout, ObservationMut, ResetCtx, Space, Stream};

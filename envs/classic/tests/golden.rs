@@ -3,6 +3,8 @@
 //! States and rewards agree to 1e-9, observations to a rounding of `f32`, ends exactly. Steps are
 //! compared one by one, each from its recorded state: some of these systems are chaotic.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use hotloop_classic::{Acrobot, CartPole, ContinuousMountainCar, MountainCar, Pendulum};
 use hotloop_env::{
     ActionBuf, Bound, BoxSpace, End, Env, EnvRng, Layout, ObservationBuf, ResetCtx, Script, Space,
