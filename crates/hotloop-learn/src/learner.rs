@@ -7,7 +7,7 @@ use crate::{
     memory,
     net::ActorCritic,
     normalize::{Normalizer, NormalizerSpec},
-    optim::{Adam, AdamSpec},
+    optim::{Adam, AdamCounters, AdamSpec},
     params::Params,
     published::PolicyStore,
     shards::{Draw, GradientPool},
@@ -68,14 +68,14 @@ pub struct Learner {
     net: Arc<ActorCritic>,
     algorithm: Arc<dyn Algorithm>,
     pool: GradientPool,
-    pub(crate) params: Params,
-    pub(crate) adam: Adam,
-    pub(crate) normalizer: Normalizer,
+    params: Params,
+    adam: Adam,
+    normalizer: Normalizer,
     grads: Params,
     columns: Columns,
     index: Vec<i64>,
     valid: Vec<u8>,
-    pub(crate) updates: u64,
+    updates: u64,
 }
 
 impl Learner {
@@ -121,6 +121,29 @@ impl Learner {
     /// The current statistics.
     pub fn normalizer(&self) -> &Normalizer {
         &self.normalizer
+    }
+
+    /// The optimiser.
+    pub fn adam(&self) -> &Adam {
+        &self.adam
+    }
+
+    /// Goes on from saved weights, moments of the optimiser and statistics, after `updates` updates.
+    ///
+    /// # Errors
+    /// If an arena is of another network.
+    pub fn restore(
+        &mut self,
+        updates: u64,
+        params: &Params,
+        adam: (&Params, &Params, AdamCounters),
+        normalizer: Normalizer,
+    ) -> Result<(), LearnError> {
+        self.params.copy_from(params)?;
+        self.adam.restore(adam.0, adam.1, adam.2)?;
+        self.normalizer = normalizer;
+        self.updates = updates;
+        Ok(())
     }
 
     /// Updates made: also the number of the policy version that the learner holds.

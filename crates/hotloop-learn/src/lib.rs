@@ -25,4 +25,13 @@ pub mod params;
 pub mod published;
 pub mod shards;
 
+pub use actor::{Actor, ActorPolicy, head_of};
+pub use algo::{Algorithm, Ppo};
+pub use dist::{Choice, HeadSpec};
 pub use error::LearnError;
+pub use learner::{Learner, LearnerSpec, UpdateStats};
+pub use net::{ActorCritic, MlpSpec};
+pub use normalize::{Normalizer, NormalizerSpec};
+pub use optim::{AdamCounters, AdamSpec};
+pub use params::Params;
+pub use published::PolicyStore;

@@ -1,4 +1,32 @@
-//! hotloop's facade: the typed configuration, and the presets.
+//! hotloop's facade: what a user depends on. The typed configuration, the presets, and the names that
+//! an environment needs.
 
+mod agent;
+mod assemble;
+mod checkpointing;
 pub mod config;
+mod error;
+mod evaluate;
 pub mod presets;
+mod stop;
+pub mod system;
+mod threads;
+mod trainer;
+
+pub use agent::{Agent, Which, run_config};
+pub use error::Error;
+pub use evaluate::{EvalPlan, EvalReport};
+pub use stop::StopHandle;
+pub use trainer::{Ended, TrainReport, Trainer, TrainerBuilder};
+
+/// What an environment and a program around it need: `use hotloop::prelude::*;`.
+pub mod prelude {
+    pub use crate::config::{Config, Layers};
+    pub use hotloop_env::{
+        ActionView, AsyncEnv, Env, EnvError, EnvOptions, EnvRng, EnvSpec, ImageLayout,
+        ObservationMut, Registry, ResetCtx, Space, Transition,
+    };
+}
+
+/// Environments: the traits, spaces, wrappers and the registry.
+pub use hotloop_env as env;

@@ -134,13 +134,16 @@ impl Layers {
         if key.is_empty() || value.is_empty() {
             return Err(not_pair());
         }
-        let value = toml::from_str::<Table>(&format!("value = {value}"))
-            .ok()
-            // A line break in the value could smuggle in more keys.
-            .filter(|table| table.len() == 1)
-            .and_then(|mut table| table.remove("value"))
-            .unwrap_or_else(|| Value::String(value.to_string()));
-        self.value(key, value, Origin::Flag("--set".to_string()))
+        self.value(key, read_value(value), Origin::Flag("--set".to_string()))
+    }
+
+    /// Sets one key from the text of a flag of its own (`--seed`), read as [`Layers::set`] reads it.
+    ///
+    /// # Errors
+    ///
+    /// The value cannot be.
+    pub fn flag(self, flag: &str, key: &str, text: &str) -> Result<Self, ConfigError> {
+        self.value(key, read_value(text.trim()), Origin::Flag(flag.to_string()))
     }
 
     /// Sets one key.
@@ -220,6 +223,16 @@ fn parse(text: &str, origin: &Origin) -> Result<Table, ConfigError> {
             message: error.message().replace('\n', ", "),
         }
     })
+}
+
+/// A value as a user types it: TOML, or else a text.
+fn read_value(text: &str) -> Value {
+    toml::from_str::<Table>(&format!("value = {text}"))
+        .ok()
+        // A line break could smuggle in another key.
+        .filter(|table| table.len() == 1)
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| Value::String(text.to_string()))
 }
 
 fn check_key(key: &str, value: &Value, origin: &Origin) -> Result<(), ConfigError> {

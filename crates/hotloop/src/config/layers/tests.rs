@@ -106,8 +106,13 @@ fn what_is_not_a_pair_is_refused() {
     for text in ["algo.gamma", "=3", "algo.gamma=", ""] {
         assert!(set(text).unwrap_err().contains("KEY=VALUE"), "{text}");
     }
-    // Would be two keys if it were pasted into a document.
-    assert!(set("env.id=1\nseed = 3").is_err() || set("env.id=1\nseed = 3").unwrap().seed == 1);
+    // Two keys if it were pasted into a document; here one text.
+    let (config, origins) = Layers::new()
+        .flag("--device", "device", "1\nseed = 3")
+        .unwrap()
+        .finish();
+    assert_eq!((config.device.as_str(), config.seed), ("1\nseed = 3", 1));
+    assert_eq!(origins.of("device"), Origin::Flag("--device".into()));
 }
 
 #[test]

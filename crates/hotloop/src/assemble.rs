@@ -1,0 +1,122 @@
+//! From a configuration to the parts of a run: network, algorithm, learner and rollout.
+
+use crate::Error;
+use crate::config::{Activation, Config, OnFault, Scheduler};
+use hotloop_env::{FeaturePlan, Spaces};
+use hotloop_learn::{
+    ActorCritic, AdamSpec, Algorithm, LearnerSpec, MlpSpec, NormalizerSpec, Ppo, head_of, net,
+};
+use hotloop_rollout::RolloutConfig;
+use std::sync::Arc;
+
+/// The network of a configuration, for environments of these spaces.
+pub(crate) fn network(config: &Config, spaces: &Spaces) -> Result<ActorCritic, Error> {
+    let spec = MlpSpec {
+        inputs: FeaturePlan::new(&spaces.observation).features(),
+        hidden: config.network.hidden.clone(),
+        activation: match config.network.activation {
+            Activation::Tanh => net::Activation::Tanh,
+            Activation::Relu => net::Activation::Relu,
+        },
+        shared: config.network.shared,
+        head: head_of(&spaces.action)?,
+        fast: config.network.fast,
+    };
+    Ok(ActorCritic::new(spec)?)
+}
+
+/// The algorithm of a configuration.
+pub(crate) fn algorithm(config: &Config) -> Arc<dyn Algorithm> {
+    let algo = &config.algo;
+    Arc::new(Ppo {
+        gamma: algo.gamma as f32,
+        gae_lambda: algo.gae_lambda as f32,
+        clip: algo.clip_schedule.starting_at(algo.clip),
+        value_clip: positive(algo.value_clip),
+        value_coef: algo.value_coef,
+        entropy_coef: algo.entropy_schedule.starting_at(algo.entropy),
+    })
+}
+
+/// How the learner of a configuration trains.
+pub(crate) fn learner(config: &Config) -> LearnerSpec {
+    let (algo, normalize) = (&config.algo, &config.normalize);
+    LearnerSpec {
+        seed: config.seed,
+        lanes: config.rollout.envs,
+        batch: config.batch(),
+        epochs: algo.epochs,
+        minibatches: algo.minibatches,
+        shards: algo.shards,
+        threads: config.threads(),
+        learning_rate: algo.learning_rate_schedule.starting_at(algo.learning_rate),
+        adam: AdamSpec {
+            eps: algo.adam_eps,
+            max_grad_norm: positive(algo.max_grad_norm),
+            max_skips: u64::from(algo.max_skipped_updates),
+            ..AdamSpec::default()
+        },
+        normalize_advantages: algo.normalize_advantages,
+        target_kl: positive(algo.target_kl),
+        gamma: algo.gamma,
+        normalize: NormalizerSpec {
+            observation_clip: normalize
+                .observations
+                .then_some(normalize.observation_clip as f32),
+            reward_clip: normalize.rewards.then_some(normalize.reward_clip as f32),
+        },
+    }
+}
+
+/// The rollout of a configuration.
+pub(crate) fn rollout(config: &Config) -> RolloutConfig {
+    let rollout = &config.rollout;
+    RolloutConfig {
+        lanes: rollout.envs,
+        lanes_per_actor: rollout.lanes_per_actor(),
+        groups: rollout.groups,
+        steps: rollout.horizon,
+        segments_per_group: rollout.segments_per_group(),
+        scheduler: match rollout.scheduler {
+            Scheduler::Lockstep => hotloop_rollout::Scheduler::Lockstep,
+            Scheduler::FirstReady => hotloop_rollout::Scheduler::FirstReady {
+                max_batch: rollout.batch_limit(),
+            },
+        },
+        env_threads: config.threads(),
+        seed: config.seed,
+        max_failures_in_a_row: rollout.max_failures_in_a_row,
+        on_fault: match rollout.on_fault {
+            OnFault::Restart => hotloop_rollout::OnFault::Restart,
+            OnFault::Fail => hotloop_rollout::OnFault::Fail,
+        },
+    }
+}
+
+/// 0 switches a setting off.
+fn positive(value: f64) -> Option<f64> {
+    (value > 0.0).then_some(value)
+}
+
+/// Bytes of memory that new allocations can have; `None` where the system does not say.
+fn available_memory() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<usize>()
+        .ok()
+        .map(|kib| kib << 10)
+}
+
+/// Refuses a rollout that does not fit into memory; returns the bytes that it will take.
+pub(crate) fn check_memory(rollout: &RolloutConfig, spaces: &Spaces) -> Result<usize, Error> {
+    let needed = rollout.memory(spaces)?;
+    match available_memory() {
+        Some(available) if needed > available => Err(Error::Memory { needed, available }),
+        _ => Ok(needed),
+    }
+}

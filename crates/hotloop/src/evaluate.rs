@@ -1,0 +1,235 @@
+//! Playing whole episodes with a fixed policy, and what they amount to.
+//!
+//! Every env plays the same number of episodes (one more for the first few, if they do not divide), so
+//! that short episodes cannot crowd out long ones. Episode `i` gets the random numbers of (seed, `i`),
+//! so that the result does not depend on how many envs share the work. Nothing of the policy changes:
+//! normalizer statistics are those that were trained.
+
+use crate::Error;
+use hotloop_env::{
+    Block, EnvError, Fault, LaneStates, Philox, Rows, RowsParts, Spaces, Stream, end_flags,
+};
+use hotloop_learn::{Actor, Choice, Params};
+use hotloop_math::Standardizer;
+use hotloop_rollout::Clip;
+use std::future::poll_fn;
+use tokio::runtime::{Builder, Runtime};
+use serde::Serialize;
+
+/// How an evaluation is made.
+#[derive(Clone, Copy, Debug)]
+pub struct EvalPlan {
+    /// Episodes to play.
+    pub episodes: usize,
+    /// Seed of the episodes.
+    pub seed: u64,
+    /// Whether actions are the likeliest, or drawn.
+    pub choice: Choice,
+}
+
+/// What the episodes of an evaluation amounted to. Returns are raw and undiscounted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EvalReport {
+    /// Episodes played.
+    pub episodes: usize,
+    /// Mean return.
+    pub return_mean: f64,
+    /// Population standard deviation of the returns.
+    pub return_std: f64,
+    /// The lowest return.
+    pub return_min: f64,
+    /// The highest return.
+    pub return_max: f64,
+    /// Mean length in env steps.
+    pub length_mean: f64,
+}
+
+impl EvalReport {
+    /// The report of these (return, length) pairs, in order; at least one.
+    fn of(episodes: &[(f64, u32)]) -> Self {
+        let n = episodes.len() as f64;
+        let mean = episodes.iter().map(|e| e.0).sum::<f64>() / n;
+        let variance = episodes.iter().map(|e| (e.0 - mean).powi(2)).sum::<f64>() / n;
+        Self {
+            episodes: episodes.len(),
+            return_mean: mean,
+            return_std: variance.sqrt(),
+            return_min: episodes.iter().map(|e| e.0).fold(f64::INFINITY, f64::min),
+            return_max: episodes
+                .iter()
+                .map(|e| e.0)
+                .fold(f64::NEG_INFINITY, f64::max),
+            length_mean: episodes.iter().map(|e| f64::from(e.1)).sum::<f64>() / n,
+        }
+    }
+}
+
+/// The rows that an evaluation needs: one, whose next is itself.
+struct Row {
+    /// Eight-byte words, so that elements of any type are aligned.
+    observations: Vec<u64>,
+    actions: Vec<u64>,
+    masks: Vec<u8>,
+    clip: Clip,
+    valid: Vec<u8>,
+    next_valid: Vec<u8>,
+    rewards: Vec<f32>,
+    ends: Vec<u8>,
+    returns: Vec<f32>,
+    lengths: Vec<u32>,
+}
+
+impl Row {
+    fn new(spaces: &Spaces, lanes: usize) -> Self {
+        let words = |bytes: usize| vec![0u64; (bytes * lanes).div_ceil(8)];
+        Self {
+            observations: words(spaces.observation.record_bytes()),
+            actions: words(spaces.action.record_bytes()),
+            clip: Clip::new(&spaces.action, lanes),
+            masks: vec![1; spaces.action.mask_bytes() * lanes],
+            valid: vec![0; lanes],
+            next_valid: vec![0; lanes],
+            rewards: vec![0.0; lanes],
+            ends: vec![0; lanes],
+            returns: vec![0.0; lanes],
+            lengths: vec![0; lanes],
+        }
+    }
+
+    /// Clips the actions on their way; one that is not a number is the environment's to refuse.
+    fn clip(&mut self, spaces: &Spaces) {
+        let bytes = self.valid.len() * spaces.action.record_bytes();
+        self.clip.apply(&bytemuck::cast_slice(&self.actions)[..bytes], |_| {});
+    }
+
+    fn rows<'a>(
+        &'a mut self,
+        spaces: &'a Spaces,
+        lanes: &'a mut LaneStates,
+        faults: &'a mut Vec<Fault>,
+    ) -> Rows<'a> {
+        let n = self.valid.len();
+        Rows::new(RowsParts {
+            spaces,
+            lanes,
+            actions: self.clip.clipped(&bytemuck::cast_slice(&self.actions)[..n * spaces.action.record_bytes()]),
+            valid: &mut self.valid,
+            rewards: &mut self.rewards,
+            ends: &mut self.ends,
+            episode_returns: &mut self.returns,
+            episode_lengths: &mut self.lengths,
+            next_observations: &mut bytemuck::cast_slice_mut(&mut self.observations)
+                [..n * spaces.observation.record_bytes()],
+            next_masks: &mut self.masks,
+            next_valid: &mut self.next_valid,
+            faults,
+        })
+    }
+}
+
+/// Plays `plan.episodes` episodes on the lanes of `block`.
+///
+/// # Errors
+/// If an environment fails (an evaluation does not go on with half an episode), or the network does.
+pub fn play_episodes(
+    block: &mut Block,
+    spaces: &Spaces,
+    actor: &mut Actor,
+    params: &Params,
+    standardizer: Option<&Standardizer>,
+    plan: EvalPlan,
+) -> Result<EvalReport, Error> {
+    let lanes = block.lanes();
+    let driver = Driver::new(block)?;
+    let mut states = LaneStates::new(plan.seed, Stream::Eval, 0, lanes);
+    let mut row = Row::new(spaces, lanes);
+    let philox = Philox::new(plan.seed, Stream::EvalAction);
+    let mut faults = vec![];
+    // Lane l plays episodes l, l + lanes, …
+    let mut playing: Vec<usize> = (0..lanes).collect();
+    let mut steps = vec![0u64; lanes];
+    let mut finished = vec![None; plan.episodes];
+    let mut left = plan.episodes;
+
+    for (lane, &episode) in playing.iter().enumerate() {
+        states.restart(lane, episode as u64);
+    }
+    driver.turn(block, &mut row.rows(spaces, &mut states, &mut faults), true);
+    refuse(&mut faults)?;
+    row.valid.copy_from_slice(&row.next_valid);
+
+    while left > 0 {
+        let (observations, actions) = (
+            bytemuck::cast_slice(&row.observations),
+            bytemuck::cast_slice_mut(&mut row.actions),
+        );
+        actor.play(
+            params,
+            standardizer,
+            plan.choice,
+            &philox,
+            &observations[..lanes * spaces.observation.record_bytes()],
+            &row.masks,
+            |lane| (playing[lane] as u64, steps[lane]),
+            &mut actions[..lanes * spaces.action.record_bytes()],
+        )?;
+        row.clip(spaces);
+        driver.turn(block, &mut row.rows(spaces, &mut states, &mut faults), false);
+        refuse(&mut faults)?;
+        for lane in 0..lanes {
+            steps[lane] += 1;
+            if row.ends[lane] & end_flags::EPISODE == 0 {
+                continue;
+            }
+            if let Some(slot) = finished.get_mut(playing[lane]) {
+                *slot = Some((f64::from(row.returns[lane]), row.lengths[lane]));
+                left -= 1;
+            }
+            playing[lane] += lanes;
+            steps[lane] = 0;
+            states.restart(lane, playing[lane] as u64);
+            // The next episode starts with its own numbers, also where the block has reset already.
+            row.next_valid[lane] = 0;
+        }
+        row.valid.copy_from_slice(&row.next_valid);
+    }
+    let finished: Vec<_> = finished.into_iter().flatten().collect();
+    Ok(EvalReport::of(&finished))
+}
+
+/// Gives lanes their turns, and waits for those that wait themselves.
+struct Driver {
+    /// For the timers and sockets of environments that wait.
+    runtime: Option<Runtime>,
+}
+
+impl Driver {
+    fn new(block: &Block) -> Result<Self, Error> {
+        let runtime = match block {
+            Block::Sync(_) => None,
+            Block::Async(_) => Some(Builder::new_current_thread().enable_all().build().map_err(
+                |error| Error::Thread { name: "hotloop-eval", reason: error.to_string() },
+            )?),
+        };
+        Ok(Self { runtime })
+    }
+
+    fn turn(&self, block: &mut Block, rows: &mut Rows<'_>, first: bool) {
+        match (block, &self.runtime) {
+            (Block::Async(block), Some(runtime)) => {
+                block.begin(rows);
+                runtime.block_on(poll_fn(|cx| block.poll(cx, rows)));
+            }
+            (Block::Sync(block), _) if first => block.reset(rows),
+            (Block::Sync(block), _) => block.step(rows),
+            (Block::Async(_), None) => unreachable!("a runtime is made for every block that waits"),
+        }
+    }
+}
+
+fn refuse(faults: &mut Vec<Fault>) -> Result<(), Error> {
+    match faults.pop() {
+        None => Ok(()),
+        Some(fault) => Err(EnvError::new(format!("evaluation: {fault}")).into()),
+    }
+}
