@@ -1,5 +1,6 @@
 //! Reading the action that a lane is to take.
 
+use crate::layout::Shape;
 use crate::{Layout, Leaf, LeafId, LeafKind};
 
 /// An action, ready for the environment: `start` is added to choices when they are read, and boxes
@@ -21,13 +22,19 @@ impl<'a> ActionView<'a> {
     /// The value of a `Discrete` action space. Panics if the space is another.
     #[inline]
     pub fn discrete(&self) -> i64 {
-        self.leaf(LeafId(0)).discrete()
+        match (self.layout.shape(), self.record.first_chunk()) {
+            (Shape::Discrete { start }, Some(index)) => i32::from_ne_bytes(*index) as i64 + start,
+            _ => self.leaf(LeafId(0)).mismatch("a Discrete"),
+        }
     }
 
     /// The numbers of a `Box` action space (`float32`). Panics if the space is another.
     #[inline]
     pub fn continuous(&self) -> &'a [f32] {
-        self.leaf(LeafId(0)).continuous()
+        match self.layout.shape() {
+            Shape::Box(..) => bytemuck::cast_slice(self.record),
+            _ => self.leaf(LeafId(0)).mismatch("a Box"),
+        }
     }
 
     /// The values of a `MultiDiscrete` or `MultiBinary` action space. Panics if the space is another.

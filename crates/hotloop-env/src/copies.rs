@@ -19,7 +19,19 @@ pub struct Copies<E> {
 /// The lane at work and what it is doing, known to whoever catches its panic.
 struct Progress {
     lane: usize,
-    phase: FaultPhase,
+    doing: Doing,
+}
+
+#[derive(Clone, Copy)]
+enum Doing {
+    /// The step.
+    Step,
+    /// What follows a step that was made and counted.
+    AfterStep,
+    /// The reset that was due, and what follows it.
+    Reset,
+    /// The reset after a step that was made and terminated the episode, and what follows it.
+    Restart,
 }
 
 impl<E: Env> Copies<E> {
@@ -53,12 +65,11 @@ impl<E: Env> Copies<E> {
         let lanes = self.envs.len();
         let mut at = Progress {
             lane: 0,
-            phase: FaultPhase::Step,
+            doing: Doing::Step,
         };
         while at.lane < lanes {
             let caught = catch_unwind(AssertUnwindSafe(|| {
                 while at.lane < lanes {
-                    at.phase = FaultPhase::Step;
                     if rows.reset_due(at.lane) && self.broken[at.lane] {
                         rows.begin(at.lane);
                         self.rebuild(rows, at.lane);
@@ -77,30 +88,35 @@ impl<E: Env> Copies<E> {
             at.lane += 1;
         }
         // One pass over the block's row, which is in the cache, costs less than a look at each lane.
-        at.lane = 0;
-        while let Some((lane, message)) = rows.first_not_finite(at.lane) {
-            let ended = rows.reset_due(lane) || rows.terminated(lane);
-            at.lane = lane;
-            at.phase = FaultPhase::Reset;
-            if !ended {
-                at.phase = FaultPhase::Step;
-                rows.retract(lane);
-            }
-            self.lose(rows, &at, false, message);
-            at.lane += 1;
+        let mut from = 0;
+        while let Some((lane, message)) = rows.first_not_finite(from) {
+            let doing = if rows.reset_due(lane) {
+                Doing::Reset
+            } else if rows.terminated(lane) {
+                Doing::Restart
+            } else {
+                Doing::AfterStep
+            };
+            self.lose(rows, &Progress { lane, doing }, false, message);
+            from = lane + 1;
         }
     }
 
     /// Records the failure of the lane at work and rebuilds it.
     #[cold]
     fn lose(&mut self, rows: &mut Rows<'_>, at: &Progress, panicked: bool, message: String) {
-        if at.phase == FaultPhase::Reset && !rows.reset_due(at.lane) {
+        let lane = at.lane;
+        match at.doing {
+            Doing::Step => rows.fail(lane, FaultPhase::Step, panicked, message),
+            Doing::AfterStep => {
+                rows.retract(lane);
+                rows.fail(lane, FaultPhase::Step, panicked, message);
+            }
+            Doing::Reset => rows.fail(lane, FaultPhase::Reset, panicked, message),
             // The step that ended the episode went well; only its successor could not start.
-            rows.fail_next(at.lane, at.phase, panicked, message);
-        } else {
-            rows.fail(at.lane, at.phase, panicked, message);
+            Doing::Restart => rows.fail_next(lane, FaultPhase::Reset, panicked, message),
         }
-        self.rebuild(rows, at.lane);
+        self.rebuild(rows, lane);
     }
 
     /// Replaces a failed lane's environment and starts its next episode. If that fails too, the lane
@@ -139,27 +155,23 @@ fn take_turn<E: Env>(env: &mut E, rows: &mut Rows<'_>, at: &mut Progress) -> Res
     let i = at.lane;
     match rows.turn(i) {
         Turn::Step(action, rng) => {
+            at.doing = Doing::Step;
             let transition = env.step(action, rng)?;
             check_reward(&transition)?;
+            rows.proceed(i, transition);
+            at.doing = Doing::AfterStep;
             if transition.end() == End::Terminated {
-                rows.proceed(i, transition);
-                at.phase = FaultPhase::Reset;
+                at.doing = Doing::Restart;
                 env.reset(&mut rows.reset_ctx(i))?;
-                observe(env, rows, i)
-            } else {
-                observe(env, rows, i)?;
-                rows.proceed(i, transition);
-                Ok(())
             }
         }
         Turn::Reset(mut ctx) => {
-            at.phase = FaultPhase::Reset;
+            at.doing = Doing::Reset;
             env.reset(&mut ctx)?;
-            observe(env, rows, i)?;
             rows.begin(i);
-            Ok(())
         }
     }
+    observe(env, rows, i)
 }
 
 /// Writes the observation that follows a lane's turn, and the mask beside it.

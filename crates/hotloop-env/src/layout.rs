@@ -91,6 +91,18 @@ pub struct Layout {
     leaves: Vec<Leaf>,
     record: usize,
     mask: usize,
+    shape: Shape,
+}
+
+/// What the common spaces come down to, so that reading and writing them takes one comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Shape {
+    /// One box of so many elements.
+    Box(DType, usize),
+    /// One choice, counted from `start`.
+    Discrete { start: i64 },
+    /// Anything else.
+    Other,
 }
 
 impl Layout {
@@ -111,8 +123,17 @@ impl Layout {
             leaves: vec![],
             record: 0,
             mask: 0,
+            shape: Shape::Other,
         };
         layout.push(space, "", box_dtype);
+        layout.shape = match layout.leaves.as_slice() {
+            [leaf] => match &leaf.kind {
+                LeafKind::Box(_) => Shape::Box(leaf.dtype, leaf.elements),
+                LeafKind::Discrete(d) => Shape::Discrete { start: d.start },
+                LeafKind::MultiDiscrete(_) | LeafKind::MultiBinary(_) => Shape::Other,
+            },
+            _ => Shape::Other,
+        };
         // Records follow each other, so the widest element decides how they are padded.
         let widest = layout
             .leaves
@@ -165,17 +186,26 @@ impl Layout {
         });
     }
 
+    /// What the whole space comes down to.
+    #[inline]
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
+    }
+
     /// The leaves, in the space's order.
+    #[inline]
     pub fn leaves(&self) -> &[Leaf] {
         &self.leaves
     }
 
     /// Bytes of one record.
+    #[inline]
     pub fn record_bytes(&self) -> usize {
         self.record
     }
 
     /// Bytes of one lane's mask: one for each choice of every masked leaf; 0 without masks.
+    #[inline]
     pub fn mask_bytes(&self) -> usize {
         self.mask
     }
