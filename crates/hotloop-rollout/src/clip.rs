@@ -14,7 +14,7 @@ struct Bounds {
 
 /// How the actions of a space are clipped, with room for those of one block.
 #[derive(Debug)]
-pub(crate) struct Clip {
+pub struct Clip {
     elements: Vec<Bounds>,
     record: usize,
     /// Words, so that records are aligned for any element.
@@ -23,7 +23,7 @@ pub(crate) struct Clip {
 
 impl Clip {
     /// For blocks of `lanes` lanes.
-    pub(crate) fn new(layout: &Layout, lanes: usize) -> Self {
+    pub fn new(layout: &Layout, lanes: usize) -> Self {
         let mut elements = vec![];
         for leaf in layout.leaves() {
             if let LeafKind::Box(space) = &leaf.kind {
@@ -46,16 +46,12 @@ impl Clip {
         }
     }
 
-    /// The actions that environments get. `lost(i)` is called for each lane whose action is not finite
+    /// Makes the actions that environments get. `lost(i)` is called for each lane whose action is not finite
     /// and has no finite bound to be clipped to.
     #[inline]
-    pub(crate) fn apply<'a>(
-        &'a mut self,
-        actions: &'a [u8],
-        mut lost: impl FnMut(usize),
-    ) -> &'a [u8] {
+    pub fn apply(&mut self, actions: &[u8], mut lost: impl FnMut(usize)) {
         if self.elements.is_empty() {
-            return actions;
+            return;
         }
         let clipped = &mut bytemuck::cast_slice_mut(&mut self.clipped)[..actions.len()];
         clipped.copy_from_slice(actions);
@@ -82,7 +78,16 @@ impl Clip {
                 lost(lane);
             }
         }
-        clipped
+    }
+
+    /// What [`Clip::apply`] made of `actions`.
+    #[inline]
+    pub fn clipped<'a>(&'a self, actions: &'a [u8]) -> &'a [u8] {
+        if self.elements.is_empty() {
+            actions
+        } else {
+            &bytemuck::cast_slice(&self.clipped)[..actions.len()]
+        }
     }
 }
 
@@ -96,7 +101,9 @@ mod tests {
         let spaces = Spaces::new(Space::discrete(2), Space::boxed(low, high, &[n])).unwrap();
         let mut clip = Clip::new(&spaces.action, actions.len() / n);
         let mut lost = vec![];
-        let clipped = clip.apply(bytemuck::cast_slice(actions), |lane| lost.push(lane));
+        let actions = bytemuck::cast_slice(actions);
+        clip.apply(actions, |lane| lost.push(lane));
+        let clipped = clip.clipped(actions);
         (
             clipped
                 .chunks(4)

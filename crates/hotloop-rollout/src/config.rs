@@ -91,14 +91,15 @@ impl RolloutConfig {
             .effective_groups()
             .checked_mul(self.segments_per_group)
             .ok_or_else(|| invalid("segments_per_group", "too many segments"))?;
-        Columns::new(spaces, self.steps, self.lanes_per_group())
-            .and_then(|columns| columns.bytes().checked_mul(segments))
-            .ok_or_else(|| {
-                invalid(
-                    "steps",
-                    "the segments would not fit into any memory; use fewer steps or lanes",
-                )
-            })
+        self.columns(spaces)?
+            .bytes()
+            .checked_mul(segments)
+            .ok_or_else(beyond_memory)
+    }
+
+    /// The shape of a segment.
+    pub(crate) fn columns(&self, spaces: &Spaces) -> Result<Columns, RolloutError> {
+        Columns::new(spaces, self.steps, self.lanes_per_group()).ok_or_else(beyond_memory)
     }
 
     /// Refuses settings that cannot work.
@@ -123,20 +124,22 @@ impl RolloutConfig {
             return Err(invalid("steps", "must be less than 4294967295"));
         }
         match self.scheduler {
-            Scheduler::Lockstep if self.lanes % self.groups != 0 => Err(invalid(
+            Scheduler::Lockstep if !self.lanes.is_multiple_of(self.groups) => Err(invalid(
                 "groups",
                 format!(
                     "{} lanes cannot be split into {} groups of one size; use a divisor of {0}",
                     self.lanes, self.groups
                 ),
             )),
-            Scheduler::FirstReady { .. } if self.lanes % self.lanes_per_actor != 0 => Err(invalid(
-                "lanes_per_actor",
-                format!(
-                    "{} lanes cannot be split into blocks of {}; in first-ready mode use a divisor of {0}",
-                    self.lanes, self.lanes_per_actor
-                ),
-            )),
+            Scheduler::FirstReady { .. } if !self.lanes.is_multiple_of(self.lanes_per_actor) => {
+                Err(invalid(
+                    "lanes_per_actor",
+                    format!(
+                        "{} lanes cannot be split into blocks of {}; in first-ready mode use a divisor of {0}",
+                        self.lanes, self.lanes_per_actor
+                    ),
+                ))
+            }
             Scheduler::FirstReady { max_batch } if max_batch < self.lanes_per_actor => {
                 Err(invalid(
                     "max_batch",
@@ -149,6 +152,13 @@ impl RolloutConfig {
             _ => Ok(()),
         }
     }
+}
+
+fn beyond_memory() -> RolloutError {
+    invalid(
+        "steps",
+        "makes segments that would not fit into any memory; use fewer steps or lanes",
+    )
 }
 
 fn invalid(key: &'static str, reason: impl Into<String>) -> RolloutError {

@@ -13,8 +13,10 @@ mod batch;
 mod clip;
 mod config;
 mod error;
+mod first_ready;
 mod hub;
 mod lockstep;
+mod memory;
 mod policy;
 #[cfg(not(feature = "loom"))]
 mod protocol;
@@ -26,9 +28,11 @@ mod runner;
 mod segment;
 mod slab;
 mod snapshot;
+mod start;
 mod stats;
 
 pub use batch::{Batch, Outputs, Places};
+pub use clip::Clip;
 pub use config::{OnFault, RolloutConfig, Scheduler};
 pub use error::{PolicyError, RolloutError};
 pub use policy::Policy;

@@ -8,8 +8,8 @@ use crate::batch::{Batch, Kind, Places};
 use crate::hub::{Full, Hub};
 use crate::policy::Policy;
 use crate::protocol::{event::Event, rendezvous::Errand};
-use crate::runner::Runner;
-use crate::slab::{BlockToken, Lender, SegmentBuf};
+use crate::runner::{Place, Runner};
+use crate::slab::{BlockRows, BlockToken, BlockTurn, Lender, SegmentBuf};
 use crate::snapshot::{Boundary, GroupSnapshot, LaneSnapshot};
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,11 +39,18 @@ pub(crate) async fn actor(
     token.enter().await;
     while let Some(mut turn) = token.turn().await {
         match turn.errand() {
-            Errand::Step => runner.step(turn.step_rows(), &hub),
-            Errand::Reset => runner.reset(turn.first_row(), &hub),
+            Errand::Step => runner.step(&mut turn, &hub).await,
+            Errand::Reset => runner.reset(turn.first_row(), &hub).await,
             // The receiver outlives the tasks.
             Errand::Save => drop(saved.send((runner.first_lane(), runner.save()))),
         }
+    }
+}
+
+impl Place for BlockTurn<'_> {
+    #[inline]
+    fn rows(&mut self) -> BlockRows<'_> {
+        self.step_rows()
     }
 }
 

@@ -1,15 +1,10 @@
 //! A rollout from start to shutdown, as its consumer sees it.
 
+use crate::first_ready::Floor;
 use crate::hub::Hub;
-use crate::lockstep;
-use crate::policy::Policy;
-use crate::protocol::{Close, event::Event, rendezvous::Rendezvous};
-use crate::runner::{Runner, panic_message};
-use crate::slab::{BlockToken, Columns, Slab, lease};
-use crate::snapshot::{GroupSnapshot, Snapshot};
-use crate::{RolloutConfig, RolloutError, Scheduler, Segment, Statistics};
-use hotloop_env::{EnvError, Fault, Spaces, VectorEnv};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::start::start;
+use crate::{Policy, RolloutConfig, RolloutError, Segment, Snapshot, Statistics, lockstep};
+use hotloop_env::{Block, EnvError, Fault, Spaces};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -21,18 +16,20 @@ use tokio::runtime::Runtime;
 /// The consumer [grants](Rollout::grant) each group a segment to fill, [receives](Rollout::recv) full
 /// ones, and returns their memory by dropping them: nothing steps beyond what was granted.
 pub struct Rollout {
-    hub: Arc<Hub>,
-    control: Control,
-    memory: usize,
-    workers: Vec<JoinHandle<()>>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) control: Control,
+    pub(crate) memory: usize,
+    pub(crate) workers: Vec<JoinHandle<()>>,
     /// Nobody sends: it ends when the last task has dropped its end.
-    tasks: flume::Receiver<()>,
-    runtime: Option<Runtime>,
+    pub(crate) tasks: flume::Receiver<()>,
+    /// Taken only when stopping.
+    pub(crate) runtime: Option<Runtime>,
 }
 
 /// What differs between schedulers.
-enum Control {
+pub(crate) enum Control {
     Lockstep(lockstep::Control),
+    FirstReady(Arc<Floor>),
 }
 
 impl Rollout {
@@ -46,57 +43,11 @@ impl Rollout {
     pub fn start(
         config: RolloutConfig,
         spaces: Spaces,
-        make_block: impl FnMut(usize, usize) -> Result<Box<dyn VectorEnv>, EnvError>,
+        make_block: impl FnMut(usize, usize) -> Result<Block, EnvError>,
         policies: Vec<Box<dyn Policy>>,
         from: Option<Snapshot>,
     ) -> Result<Self, RolloutError> {
-        let memory = config.memory(&spaces)?;
-        if policies.is_empty() {
-            return Err(RolloutError::Config {
-                key: "policies",
-                reason: "are none; at least one inference worker is needed".into(),
-            });
-        }
-        let spaces = Arc::new(spaces);
-        let lanes = config.lanes_per_group();
-        let columns = Columns::new(&spaces, config.steps, lanes).ok_or(RolloutError::Memory {
-            needed: memory,
-            available: 0,
-        })?;
-        let from = from
-            .map(|from| check(from, &config, &columns))
-            .transpose()?;
-        let runners = build(&config, &spaces, make_block, from.as_ref())?;
-        let mut slabs = vec![];
-        for _ in 0..config.effective_groups() {
-            slabs.push(Slab::new(columns.clone(), config.segments_per_group)?);
-        }
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(config.env_threads)
-            .thread_name("hotloop-env")
-            .build()
-            .map_err(|error| RolloutError::Thread(error.to_string()))?;
-        let parts = Parts {
-            config,
-            spaces,
-            columns,
-            slabs,
-            runners,
-            policies,
-            from,
-        };
-        let mut rollout = match parts.config.scheduler {
-            Scheduler::Lockstep => start_lockstep(parts, &runtime)?,
-            Scheduler::FirstReady { .. } => {
-                return Err(RolloutError::Config {
-                    key: "scheduler",
-                    reason: "first-ready is not available yet".into(),
-                });
-            }
-        };
-        rollout.memory = memory;
-        rollout.runtime = Some(runtime);
-        Ok(rollout)
+        start(config, spaces, make_block, policies, from)
     }
 
     /// The bytes of all segments.
@@ -115,6 +66,7 @@ impl Rollout {
         self.hub.grant(group, version)?;
         match &self.control {
             Control::Lockstep(control) => control.granted(group),
+            Control::FirstReady(floor) => floor.granted(group, &self.hub),
         }
         Ok(())
     }
@@ -161,6 +113,7 @@ impl Rollout {
         let groups = (0..self.groups())
             .map(|group| match &self.control {
                 Control::Lockstep(control) => control.save(group, &self.hub),
+                Control::FirstReady(floor) => floor.save(group, &self.hub),
             })
             .collect::<Result<_, _>>()?;
         Ok(Snapshot { groups })
@@ -206,207 +159,5 @@ impl Rollout {
 impl Drop for Rollout {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-/// A checked start.
-struct Parts {
-    config: RolloutConfig,
-    spaces: Arc<Spaces>,
-    columns: Columns,
-    slabs: Vec<(Arc<Slab>, Vec<crate::slab::SegmentBuf>)>,
-    runners: Vec<Runner>,
-    policies: Vec<Box<dyn Policy>>,
-    from: Option<Snapshot>,
-}
-
-/// Builds all blocks, in order of lanes, at the state of `from`.
-fn build(
-    config: &RolloutConfig,
-    spaces: &Arc<Spaces>,
-    mut make_block: impl FnMut(usize, usize) -> Result<Box<dyn VectorEnv>, EnvError>,
-    from: Option<&Snapshot>,
-) -> Result<Vec<Runner>, RolloutError> {
-    let lanes = config.lanes_per_group();
-    let mut runners = vec![];
-    for group in 0..config.effective_groups() {
-        for start in (0..lanes).step_by(config.lanes_per_actor) {
-            let end = (start + config.lanes_per_actor).min(lanes);
-            let first = group * lanes + start;
-            let failed = |message: String| RolloutError::Build {
-                first,
-                end: group * lanes + end,
-                message,
-            };
-            let env = make_block(first, end - start).map_err(|error| failed(error.to_string()))?;
-            if env.lanes() != end - start {
-                return Err(failed(format!(
-                    "a block of {} lanes was asked for, and one of {} was made",
-                    end - start,
-                    env.lanes()
-                )));
-            }
-            let mut runner = Runner::new(env, spaces.clone(), config.seed, first);
-            if let Some(from) = from {
-                runner.load(&from.groups[group].lanes[start..end])?;
-            }
-            runners.push(runner);
-        }
-    }
-    Ok(runners)
-}
-
-/// Refuses a snapshot of another shape.
-fn check(
-    mut from: Snapshot,
-    config: &RolloutConfig,
-    columns: &Columns,
-) -> Result<Snapshot, RolloutError> {
-    let differs = |what: &str, found: usize, expected: usize| {
-        Err(RolloutError::Snapshot(format!(
-            "it has {found} {what}, the rollout {expected}"
-        )))
-    };
-    if from.groups.len() != config.effective_groups() {
-        return differs("groups", from.groups.len(), config.effective_groups());
-    }
-    for group in &mut from.groups {
-        if group.lanes.len() != columns.lanes {
-            return differs("lanes in a group", group.lanes.len(), columns.lanes);
-        }
-        if let Some(boundary) = &group.boundary {
-            let sizes = [
-                (
-                    "bytes of observations",
-                    boundary.observations.len(),
-                    columns.observation,
-                ),
-                ("bytes of masks", boundary.masks.len(), columns.mask),
-                ("valid flags", boundary.valid.len(), 1),
-            ];
-            for (what, found, width) in sizes {
-                if found != columns.lanes * width {
-                    return differs(what, found, columns.lanes * width);
-                }
-            }
-        }
-        group.reset_unsaved();
-    }
-    Ok(from)
-}
-
-fn start_lockstep(parts: Parts, runtime: &Runtime) -> Result<Rollout, RolloutError> {
-    let Parts {
-        config,
-        spaces,
-        columns,
-        slabs,
-        runners,
-        policies,
-        from,
-    } = parts;
-    let workers = policies.len();
-    let signals: Vec<Arc<Event>> = (0..workers).map(|_| Arc::default()).collect();
-    let actors = columns.lanes.div_ceil(config.lanes_per_actor);
-    let fan = lockstep::fan(actors, config.env_threads);
-
-    let mut members: Vec<Arc<dyn Close>> = vec![];
-    let mut tokens: Vec<BlockToken> = vec![];
-    let mut groups: Vec<Vec<lockstep::Group>> = (0..workers).map(|_| vec![]).collect();
-    let mut bufs = vec![];
-    for (index, (slab, segments)) in slabs.into_iter().enumerate() {
-        let rendezvous = Arc::new(Rendezvous::new(
-            actors,
-            fan,
-            signals[index % workers].clone(),
-        ));
-        let (lender, blocks) = lease(&slab, &rendezvous, config.lanes_per_actor);
-        let from: Option<&GroupSnapshot> = from.as_ref().map(|from| &from.groups[index]);
-        groups[index % workers].push(lockstep::Group::new(index, lender, &columns, from));
-        tokens.extend(blocks);
-        members.push(rendezvous);
-        bufs.push(segments);
-    }
-    let hub = Arc::new(Hub::new(config, spaces, bufs, workers, members));
-
-    let (saved, all_saved) = flume::unbounded();
-    let (task, tasks) = flume::bounded(0);
-    for (token, runner) in tokens.into_iter().zip(runners) {
-        let watch = Watch {
-            hub: hub.clone(),
-            first_lane: runner.first_lane(),
-            _task: task.clone(),
-        };
-        let actor = lockstep::actor(token, runner, saved.clone(), hub.clone());
-        runtime.spawn(async move {
-            let _watch = watch;
-            actor.await;
-        });
-    }
-    let mut rollout = Rollout {
-        hub: hub.clone(),
-        control: Control::Lockstep(lockstep::Control {
-            workers: vec![],
-            saved: all_saved,
-            actors,
-        }),
-        memory: 0,
-        workers: vec![],
-        tasks,
-        runtime: None,
-    };
-    for (index, (policy, groups)) in policies.into_iter().zip(groups).enumerate() {
-        let (requests, receiver) = flume::unbounded();
-        let signal = signals[index].clone();
-        let Control::Lockstep(control) = &mut rollout.control;
-        control.workers.push((signal.clone(), requests));
-        let worker = lockstep::Worker {
-            index,
-            policy,
-            groups,
-            hub: hub.clone(),
-            signal,
-            requests: receiver,
-        };
-        rollout.workers.push(spawn(&hub, index, || worker.run())?);
-    }
-    Ok(rollout)
-}
-
-/// Starts inference worker `index`; its panic ends the run.
-fn spawn(
-    hub: &Arc<Hub>,
-    index: usize,
-    run: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, RolloutError> {
-    let hub = hub.clone();
-    std::thread::Builder::new()
-        .name(format!("hotloop-infer-{index}"))
-        .spawn(move || {
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
-                hub.end(RolloutError::Panic {
-                    who: format!("inference worker {index}"),
-                    message: panic_message(payload.as_ref()),
-                });
-            }
-        })
-        .map_err(|error| RolloutError::Thread(error.to_string()))
-}
-
-/// Goes with an actor's task, and ends the run if it ends with a panic.
-struct Watch {
-    hub: Arc<Hub>,
-    first_lane: usize,
-    _task: flume::Sender<()>,
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.hub.end(RolloutError::Panic {
-                who: format!("the actor of lane {} and following", self.first_lane),
-                message: "its message is in the log".into(),
-            });
-        }
     }
 }

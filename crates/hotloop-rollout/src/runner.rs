@@ -7,16 +7,18 @@ use crate::hub::Hub;
 use crate::slab::{BlockRows, FirstRow};
 use crate::snapshot::LaneSnapshot;
 use hotloop_env::{
-    Fault, FaultPhase, LaneStates, LaneTotals, Rows, RowsParts, Spaces, StateReader, StateWriter,
-    Stream, VectorEnv,
+    Block, Fault, FaultPhase, LaneStates, LaneTotals, Rows, RowsParts, Spaces, StateReader,
+    StateWriter, Stream,
 };
 use std::any::Any;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 /// A block of environments with everything the engine keeps for its lanes.
 pub(crate) struct Runner {
-    env: Box<dyn VectorEnv>,
+    block: Block,
     lanes: LaneStates,
     first_lane: usize,
     clip: Clip,
@@ -24,17 +26,25 @@ pub(crate) struct Runner {
     spaces: Arc<Spaces>,
 }
 
+/// Where a block finds the rows of its turn.
+pub(crate) trait Place {
+    /// The same rows each time.
+    fn rows(&mut self) -> BlockRows<'_>;
+}
+
+/// What a block is called for.
+#[derive(Clone, Copy)]
+enum Call {
+    Reset,
+    Step,
+}
+
 impl Runner {
-    pub(crate) fn new(
-        env: Box<dyn VectorEnv>,
-        spaces: Arc<Spaces>,
-        seed: u64,
-        first_lane: usize,
-    ) -> Self {
-        let lanes = env.lanes();
+    pub(crate) fn new(block: Block, spaces: Arc<Spaces>, seed: u64, first_lane: usize) -> Self {
+        let lanes = block.lanes();
         Self {
             clip: Clip::new(&spaces.action, lanes),
-            env,
+            block,
             lanes: LaneStates::new(seed, Stream::Env, first_lane, lanes),
             first_lane,
             faults: vec![],
@@ -46,55 +56,83 @@ impl Runner {
         self.first_lane
     }
 
+    /// Whether the block's environments wait for something outside.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self.block, Block::Async(_))
+    }
+
     /// Starts the first episode of every lane.
-    pub(crate) fn reset(&mut self, first: FirstRow<'_>, hub: &Hub) {
-        // There is no row before the first: its columns are thrown away. No lane of it is valid, so
-        // every lane's turn is a reset.
-        let lanes = self.env.lanes();
-        let action_bytes = lanes * self.spaces.action.record_bytes();
-        let actions = vec![0u64; action_bytes.div_ceil(size_of::<u64>())];
-        let rows = BlockRows {
-            actions: &bytemuck::cast_slice(&actions)[..action_bytes],
-            valid: &mut vec![0; lanes],
-            rewards: &mut vec![0.0; lanes],
-            ends: &mut vec![0; lanes],
-            episode_returns: &mut vec![0.0; lanes],
-            episode_lengths: &mut vec![0; lanes],
-            next: first,
-        };
-        self.turn(rows, hub, |env, rows| env.reset(rows));
+    pub(crate) async fn reset(&mut self, first: FirstRow<'_>, hub: &Hub) {
+        let mut place = BeforeFirst::new(self.block.lanes(), &self.spaces, first);
+        self.turn(Call::Reset, &mut place, hub).await;
     }
 
     /// Steps every lane with the decisions of the row.
     #[inline]
-    pub(crate) fn step(&mut self, rows: BlockRows<'_>, hub: &Hub) {
-        self.turn(rows, hub, |env, rows| env.step(rows));
+    pub(crate) async fn step(&mut self, place: &mut impl Place, hub: &Hub) {
+        self.turn(Call::Step, place, hub).await;
     }
 
     #[inline]
-    fn turn(
-        &mut self,
-        rows: BlockRows<'_>,
-        hub: &Hub,
-        call: impl FnOnce(&mut dyn VectorEnv, &mut Rows<'_>),
-    ) {
-        let valid = rows.valid;
-        let actions = self.clip.apply(rows.actions, |i| {
-            if valid[i] != 0 {
+    async fn turn(&mut self, call: Call, place: &mut impl Place, hub: &Hub) {
+        let rows = place.rows();
+        self.clip.apply(rows.actions, |i| {
+            if rows.valid[i] != 0 {
                 let lane = self.first_lane + i;
-                lose(
-                    lane,
-                    &mut valid[i],
-                    &mut self.lanes.totals[i],
-                    &mut self.faults,
-                );
+                let totals = &mut self.lanes.totals[i];
+                lose(lane, &mut rows.valid[i], totals, &mut self.faults);
             }
         });
+        let waits = self.contained(place, hub, |block, rows| match (block, call) {
+            (Block::Sync(block), Call::Step) => {
+                block.step(rows);
+                false
+            }
+            (Block::Sync(block), Call::Reset) => {
+                block.reset(rows);
+                false
+            }
+            (Block::Async(block), _) => {
+                block.begin(rows);
+                true
+            }
+        });
+        if waits == Some(true) {
+            poll_fn(|cx| self.poll(cx, place, hub)).await;
+        }
+        if !self.faults.is_empty() {
+            self.report(hub);
+        }
+    }
+
+    /// Goes on with the turn of a block that waits.
+    fn poll(&mut self, cx: &mut Context<'_>, place: &mut impl Place, hub: &Hub) -> Poll<()> {
+        // Closing wakes all actors, so that none waits for an environment that may never answer.
+        if hub.is_closed() {
+            return Poll::Ready(());
+        }
+        let polled = self.contained(place, hub, |block, rows| match block {
+            Block::Async(block) => block.poll(cx, rows),
+            Block::Sync(_) => Poll::Ready(()),
+        });
+        polled.unwrap_or(Poll::Ready(()))
+    }
+
+    /// Calls the block. Its lanes are contained one by one inside; a panic that comes out here is the
+    /// block's own and ends the run.
+    #[inline]
+    fn contained<T>(
+        &mut self,
+        place: &mut impl Place,
+        hub: &Hub,
+        call: impl FnOnce(&mut Block, &mut Rows<'_>) -> T,
+    ) -> Option<T> {
+        let rows = place.rows();
         let mut view = Rows::new(RowsParts {
             spaces: &self.spaces,
             lanes: &mut self.lanes,
-            actions,
-            valid,
+            actions: self.clip.clipped(rows.actions),
+            valid: rows.valid,
             rewards: rows.rewards,
             ends: rows.ends,
             episode_returns: rows.episode_returns,
@@ -104,16 +142,17 @@ impl Runner {
             next_valid: rows.next.valid,
             faults: &mut self.faults,
         });
-        let env = &mut *self.env;
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| call(env, &mut view))) {
-            hub.end(RolloutError::BlockPanic {
-                first: self.first_lane,
-                end: self.first_lane + self.env.lanes(),
-                message: panic_message(payload.as_ref()),
-            });
-        }
-        if !self.faults.is_empty() {
-            self.report(hub);
+        let block = &mut self.block;
+        match catch_unwind(AssertUnwindSafe(|| call(block, &mut view))) {
+            Ok(value) => Some(value),
+            Err(payload) => {
+                hub.end(RolloutError::BlockPanic {
+                    first: self.first_lane,
+                    end: self.first_lane + self.block.lanes(),
+                    message: panic_message(payload.as_ref()),
+                });
+                None
+            }
         }
     }
 
@@ -124,10 +163,13 @@ impl Runner {
 
     /// The state of every lane.
     pub(crate) fn save(&self) -> Vec<LaneSnapshot> {
-        (0..self.env.lanes())
+        (0..self.block.lanes())
             .map(|i| {
                 let mut state = StateWriter::new();
-                let saved = self.env.save(i, &mut state);
+                let saved = match &self.block {
+                    Block::Sync(block) => block.save(i, &mut state),
+                    Block::Async(_) => false,
+                };
                 LaneSnapshot {
                     rng: self.lanes.rngs[i].position(),
                     totals: self.lanes.totals[i],
@@ -142,17 +184,66 @@ impl Runner {
         for (i, lane) in lanes.iter().enumerate() {
             self.lanes.rngs[i].seek(lane.rng);
             self.lanes.totals[i] = lane.totals;
-            if let Some(env) = &lane.env {
-                let mut state = StateReader::new(env);
-                self.env
-                    .load(i, &mut state)
-                    .and_then(|()| state.finish())
-                    .map_err(|error| {
-                        RolloutError::Snapshot(format!("lane {}: {error}", self.first_lane + i))
-                    })?;
-            }
+            let Some(env) = &lane.env else {
+                continue;
+            };
+            let mut state = StateReader::new(env);
+            let loaded = match &mut self.block {
+                Block::Sync(block) => block.load(i, &mut state),
+                Block::Async(_) => Err("an environment that waits does not load states".into()),
+            };
+            loaded.and_then(|()| state.finish()).map_err(|error| {
+                RolloutError::Snapshot(format!("lane {}: {error}", self.first_lane + i))
+            })?;
         }
         Ok(())
+    }
+}
+
+/// The rows of the first reset. There is no row before the first, so its columns are thrown away; no
+/// lane of it is valid, so that every lane's turn is a reset.
+struct BeforeFirst<'a> {
+    actions: Vec<u64>,
+    action_bytes: usize,
+    valid: Vec<u8>,
+    rewards: Vec<f32>,
+    ends: Vec<u8>,
+    episode_returns: Vec<f32>,
+    episode_lengths: Vec<u32>,
+    first: FirstRow<'a>,
+}
+
+impl<'a> BeforeFirst<'a> {
+    fn new(lanes: usize, spaces: &Spaces, first: FirstRow<'a>) -> Self {
+        let action_bytes = lanes * spaces.action.record_bytes();
+        Self {
+            actions: vec![0; action_bytes.div_ceil(size_of::<u64>())],
+            action_bytes,
+            valid: vec![0; lanes],
+            rewards: vec![0.0; lanes],
+            ends: vec![0; lanes],
+            episode_returns: vec![0.0; lanes],
+            episode_lengths: vec![0; lanes],
+            first,
+        }
+    }
+}
+
+impl Place for BeforeFirst<'_> {
+    fn rows(&mut self) -> BlockRows<'_> {
+        BlockRows {
+            actions: &bytemuck::cast_slice(&self.actions)[..self.action_bytes],
+            valid: &mut self.valid,
+            rewards: &mut self.rewards,
+            ends: &mut self.ends,
+            episode_returns: &mut self.episode_returns,
+            episode_lengths: &mut self.episode_lengths,
+            next: FirstRow {
+                observations: self.first.observations,
+                masks: self.first.masks,
+                valid: self.first.valid,
+            },
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The state of all lanes between two segments, as bytes for a checkpoint.
 
 use crate::RolloutError;
-use crate::slab::FirstRow;
+use crate::slab::{Columns, FirstRow};
 use hotloop_env::{EnvError, LaneTotals, StateReader, StateWriter};
 
 /// The state of a rollout between two segments. A rollout that starts from it goes on exactly as the
@@ -41,7 +41,7 @@ pub(crate) struct LaneSnapshot {
 
 impl Boundary {
     /// Room for a row of `lanes`.
-    pub(crate) fn new(columns: &crate::slab::Columns) -> Self {
+    pub(crate) fn new(columns: &Columns) -> Self {
         Self {
             observations: vec![0; columns.lanes * columns.observation],
             masks: vec![0; columns.lanes * columns.mask],
@@ -66,7 +66,7 @@ impl Boundary {
 
 impl GroupSnapshot {
     /// Lanes whose environment could not save begin a new episode: a reset is due in their next row.
-    pub(crate) fn reset_unsaved(&mut self) {
+    fn reset_unsaved(&mut self) {
         for (i, lane) in self.lanes.iter_mut().enumerate() {
             if lane.env.is_none() {
                 lane.totals.episode_return = 0.0;
@@ -76,6 +76,36 @@ impl GroupSnapshot {
                 }
             }
         }
+    }
+}
+
+impl Snapshot {
+    /// Refuses a snapshot of a rollout of another shape; otherwise makes it what the next begins with.
+    pub(crate) fn fit(mut self, groups: usize, columns: &Columns) -> Result<Self, RolloutError> {
+        let expect = |what: &str, found: usize, expected: usize| {
+            if found == expected {
+                return Ok(());
+            }
+            Err(RolloutError::Snapshot(format!(
+                "it has {found} {what}, the rollout {expected}"
+            )))
+        };
+        expect("groups", self.groups.len(), groups)?;
+        for group in &mut self.groups {
+            expect("lanes in a group", group.lanes.len(), columns.lanes)?;
+            if let Some(boundary) = &group.boundary {
+                let (lanes, found) = (columns.lanes, boundary);
+                expect(
+                    "bytes of observations",
+                    found.observations.len(),
+                    lanes * columns.observation,
+                )?;
+                expect("bytes of masks", found.masks.len(), lanes * columns.mask)?;
+                expect("valid flags", found.valid.len(), lanes)?;
+            }
+            group.reset_unsaved();
+        }
+        Ok(self)
     }
 }
 

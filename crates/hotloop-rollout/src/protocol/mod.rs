@@ -8,6 +8,7 @@
 )]
 
 pub mod event;
+pub mod handoff;
 pub mod ready;
 pub mod rendezvous;
 pub mod seat;

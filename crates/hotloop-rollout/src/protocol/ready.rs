@@ -2,12 +2,7 @@
 
 use super::Close;
 use super::event::Event;
-use super::sync::{AtomicBool, Ordering};
-
-#[cfg(feature = "loom")]
-use super::sync::queue::ArrayQueue;
-#[cfg(not(feature = "loom"))]
-use crossbeam_queue::ArrayQueue;
+use super::sync::{ArrayQueue, AtomicBool, Ordering};
 
 /// A bounded queue with sleeping consumers. An idle consumer takes what is there at once; nothing is
 /// waited for in the hope of a fuller batch.

@@ -107,7 +107,7 @@ impl Rendezvous {
             return Poll::Pending;
         }
         seen.0 = word;
-        if seat % self.fan == 0 {
+        if seat.is_multiple_of(self.fan) {
             let end = (seat + self.fan).min(self.seats.len());
             self.seats[seat + 1..end].iter().for_each(Seat::wake);
         }

@@ -13,15 +13,18 @@ use std::task::Waker;
 pub struct Seat(OnceLock<Waker>);
 
 impl Seat {
-    /// Leaves the waker. Whatever the task waits for must be looked at after this.
+    /// Leaves the waker, if it is not here yet. Whatever the task waits for must be looked at after
+    /// this.
     pub fn sit(&self, waker: &Waker) {
-        self.0.get_or_init(|| waker.clone());
-        // Pairs with the fence in `wake`: a task that sits down while it is being told to leave either
-        // is woken or sees it.
-        fence(Ordering::SeqCst);
+        if self.0.get().is_none() {
+            self.0.get_or_init(|| waker.clone());
+            // Pairs with the fence in `wake_early`: a task that sits down while it is told something
+            // either is woken or sees it.
+            fence(Ordering::SeqCst);
+        }
     }
 
-    /// Wakes the task, if it has sat down. To be called after what it waits for was published.
+    /// Wakes the task, which must have sat down. To be called after what it waits for was published.
     pub fn wake(&self) {
         if let Some(waker) = self.0.get() {
             waker.wake_by_ref();

@@ -10,5 +10,5 @@ mod lease;
 mod memory;
 
 pub(crate) use columns::Columns;
-pub(crate) use lease::{BlockToken, Lender, lease};
+pub(crate) use lease::{BlockToken, BlockTurn, Lender, lease};
 pub(crate) use memory::{BlockRows, FirstRow, SegmentBuf, Slab};

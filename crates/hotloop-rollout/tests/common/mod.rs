@@ -1,30 +1,31 @@
 //! Toy environments and policies of the tests.
 #![allow(dead_code, reason = "each test file uses some of these")]
+#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
 use hotloop_env::{
-    ActionView, Copies, Env, EnvError, EnvRng, ObservationMut, ResetCtx, Space, Spaces,
-    StateReader, StateWriter, Transition, VectorEnv,
+    ActionView, Block, Copies, Env, EnvError, EnvRng, ObservationMut, ResetCtx, Space, Spaces,
+    StateReader, StateWriter, Transition,
 };
 use hotloop_rollout::{Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
 use std::time::Duration;
 
 /// How an episode of [`Count`] ends.
 #[derive(Clone, Copy, PartialEq)]
-pub enum EndBy {
+pub(crate) enum EndBy {
     Term,
     Trunc,
 }
 
 /// Observation `10 * episode + step`, reward 1, ends after `length` steps.
-pub struct Count {
-    pub length: u32,
-    pub end: EndBy,
-    pub episode: u64,
-    pub step: u32,
+pub(crate) struct Count {
+    pub(crate) length: u32,
+    pub(crate) end: EndBy,
+    pub(crate) episode: u64,
+    pub(crate) step: u32,
 }
 
 impl Count {
-    pub fn new(length: u32, end: EndBy) -> Self {
+    pub(crate) fn new(length: u32, end: EndBy) -> Self {
         Self {
             length,
             end,
@@ -60,10 +61,10 @@ impl Env for Count {
 }
 
 /// Observation `[id, k]`, where `k` counts observations; reward is the action. Sleeps `latency` a step.
-pub struct Echo {
-    pub id: usize,
-    pub k: u32,
-    pub latency: Duration,
+pub(crate) struct Echo {
+    pub(crate) id: usize,
+    pub(crate) k: u32,
+    pub(crate) latency: Duration,
 }
 
 impl Env for Echo {
@@ -90,20 +91,20 @@ impl Env for Echo {
 
 /// How [`Fault`] fails.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Failure {
+pub(crate) enum Failure {
     Error,
     Panic,
 }
 
 /// As `Count(1000, Term)`, but the step numbered `at` of every episode fails.
-pub struct Fault {
-    pub count: Count,
-    pub failure: Failure,
-    pub at: u32,
+pub(crate) struct Fault {
+    pub(crate) count: Count,
+    pub(crate) failure: Failure,
+    pub(crate) at: u32,
 }
 
 impl Fault {
-    pub fn new(failure: Failure, at: u32) -> Self {
+    pub(crate) fn new(failure: Failure, at: u32) -> Self {
         Self {
             count: Count::new(1000, EndBy::Term),
             failure,
@@ -138,9 +139,9 @@ impl Env for Fault {
 
 /// A random walk that draws in reset and step, ends and is cut at random times, and can be saved.
 #[derive(Default)]
-pub struct Walk {
-    pub at: f32,
-    pub saves: bool,
+pub(crate) struct Walk {
+    pub(crate) at: f32,
+    pub(crate) saves: bool,
 }
 
 impl Env for Walk {
@@ -178,7 +179,7 @@ impl Env for Walk {
 
 /// Action `(7 * lane + counter) mod 5`, log-probability `-counter`, value the observation's last number
 /// plus the version times 1000.
-pub struct Scripted;
+pub(crate) struct Scripted;
 
 impl Policy for Scripted {
     fn decide(&mut self, batch: &mut Batch<'_>) -> Result<(), PolicyError> {
@@ -207,20 +208,20 @@ impl Policy for Scripted {
     }
 }
 
-pub fn scripted(workers: usize) -> Vec<Box<dyn Policy>> {
+pub(crate) fn scripted(workers: usize) -> Vec<Box<dyn Policy>> {
     (0..workers)
         .map(|_| Box::new(Scripted) as Box<dyn Policy>)
         .collect()
 }
 
-pub fn spaces_of(env: &impl Env) -> Spaces {
+pub(crate) fn spaces_of(env: &impl Env) -> Spaces {
     Spaces::new(env.observation_space(), env.action_space()).unwrap()
 }
 
 /// Blocks of copies of what `make(lane)` makes.
-pub fn blocks<E: Env + 'static>(
+pub(crate) fn blocks<E: Env + 'static>(
     make: impl Fn(usize) -> E + Clone + Send + 'static,
-) -> impl FnMut(usize, usize) -> Result<Box<dyn VectorEnv>, EnvError> {
+) -> impl FnMut(usize, usize) -> Result<Block, EnvError> {
     move |first, lanes| {
         let make = make.clone();
         // `Copies` builds lanes in order at first; which one it rebuilds is known in blocks of one only.
@@ -229,11 +230,11 @@ pub fn blocks<E: Env + 'static>(
             let n = built.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             Ok(make(first + n % lanes))
         };
-        Ok(Box::new(Copies::new(lanes, build)?))
+        Ok(Block::Sync(Box::new(Copies::new(lanes, build)?)))
     }
 }
 
-pub fn start<E: Env + 'static>(
+pub(crate) fn start<E: Env + 'static>(
     config: RolloutConfig,
     workers: usize,
     make: impl Fn(usize) -> E + Clone + Send + 'static,
@@ -243,7 +244,7 @@ pub fn start<E: Env + 'static>(
 }
 
 /// Grants every group one segment and receives them, in order of groups.
-pub fn round(rollout: &Rollout, version: u64) -> Vec<Segment> {
+pub(crate) fn round(rollout: &Rollout, version: u64) -> Vec<Segment> {
     for group in 0..rollout.groups() {
         rollout.grant(group, version).unwrap();
     }
@@ -255,11 +256,11 @@ pub fn round(rollout: &Rollout, version: u64) -> Vec<Segment> {
 }
 
 /// The `f32` observations of a segment.
-pub fn observations(segment: &Segment) -> &[f32] {
+pub(crate) fn observations(segment: &Segment) -> &[f32] {
     bytemuck::cast_slice(segment.observations())
 }
 
 /// The actions of a segment.
-pub fn actions(segment: &Segment) -> &[i32] {
+pub(crate) fn actions(segment: &Segment) -> &[i32] {
     bytemuck::cast_slice(segment.actions())
 }

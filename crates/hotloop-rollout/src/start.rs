@@ -1,0 +1,299 @@
+//! Building a rollout: environments, memory, threads and tasks.
+
+use crate::first_ready::{self, Baton, Floor};
+use crate::hub::Hub;
+use crate::protocol::{Close, event::Event, rendezvous::Rendezvous};
+use crate::rollout::Control;
+use crate::runner::{Runner, panic_message};
+use crate::slab::{Columns, SegmentBuf, Slab, lease};
+use crate::{Policy, Rollout, RolloutConfig, RolloutError, Scheduler, Snapshot, lockstep, memory};
+use hotloop_env::{Block, EnvError, Spaces};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::runtime::Runtime;
+
+/// As [`Rollout::start`].
+pub(crate) fn start(
+    config: RolloutConfig,
+    spaces: Spaces,
+    make_block: impl FnMut(usize, usize) -> Result<Block, EnvError>,
+    policies: Vec<Box<dyn Policy>>,
+    from: Option<Snapshot>,
+) -> Result<Rollout, RolloutError> {
+    let memory = config.memory(&spaces)?;
+    memory::check(memory)?;
+    if policies.is_empty() {
+        return Err(RolloutError::Config {
+            key: "policies",
+            reason: "are none; at least one inference worker is needed".into(),
+        });
+    }
+    let spaces = Arc::new(spaces);
+    let columns = config.columns(&spaces)?;
+    let from = from
+        .map(|from| from.fit(config.effective_groups(), &columns))
+        .transpose()?;
+    let runners = build(&config, &spaces, make_block, from.as_ref())?;
+    let mut slabs = vec![];
+    for _ in 0..config.effective_groups() {
+        slabs.push(Slab::new(columns.clone(), config.segments_per_group)?);
+    }
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder
+        .worker_threads(config.env_threads)
+        .thread_name("hotloop-env");
+    if runners.iter().any(Runner::waits) {
+        // Environments that wait may wait for sockets and timers.
+        builder.enable_all();
+    }
+    let runtime = builder
+        .build()
+        .map_err(|error| RolloutError::Thread(error.to_string()))?;
+    let scheduler = config.scheduler;
+    let parts = Parts {
+        config,
+        spaces,
+        columns,
+        slabs,
+        runners,
+        policies,
+        from,
+        memory,
+        runtime,
+    };
+    match scheduler {
+        Scheduler::Lockstep => start_lockstep(parts),
+        Scheduler::FirstReady { max_batch } => start_first_ready(parts, max_batch),
+    }
+}
+
+/// What both schedulers start from.
+struct Parts {
+    config: RolloutConfig,
+    spaces: Arc<Spaces>,
+    columns: Columns,
+    slabs: Vec<(Arc<Slab>, Vec<SegmentBuf>)>,
+    runners: Vec<Runner>,
+    policies: Vec<Box<dyn Policy>>,
+    from: Option<Snapshot>,
+    memory: usize,
+    runtime: Runtime,
+}
+
+/// Builds all blocks, in order of lanes, at the state of `from`.
+fn build(
+    config: &RolloutConfig,
+    spaces: &Arc<Spaces>,
+    mut make_block: impl FnMut(usize, usize) -> Result<Block, EnvError>,
+    from: Option<&Snapshot>,
+) -> Result<Vec<Runner>, RolloutError> {
+    let lanes = config.lanes_per_group();
+    let mut runners = vec![];
+    for group in 0..config.effective_groups() {
+        for start in (0..lanes).step_by(config.lanes_per_actor) {
+            let end = (start + config.lanes_per_actor).min(lanes);
+            let first = group * lanes + start;
+            let failed = |message: String| RolloutError::Build {
+                first,
+                end: group * lanes + end,
+                message,
+            };
+            let block =
+                make_block(first, end - start).map_err(|error| failed(error.to_string()))?;
+            if block.lanes() != end - start {
+                return Err(failed(format!(
+                    "a block of {} lanes was asked for, and one of {} was made",
+                    end - start,
+                    block.lanes()
+                )));
+            }
+            let mut runner = Runner::new(block, spaces.clone(), config.seed, first);
+            if let Some(from) = from {
+                runner.load(&from.groups[group].lanes[start..end])?;
+            }
+            runners.push(runner);
+        }
+    }
+    Ok(runners)
+}
+
+fn start_lockstep(parts: Parts) -> Result<Rollout, RolloutError> {
+    let (config, workers) = (&parts.config, parts.policies.len());
+    let signals: Vec<Arc<Event>> = (0..workers).map(|_| Arc::default()).collect();
+    let actors = parts.columns.lanes.div_ceil(config.lanes_per_actor);
+    let fan = lockstep::fan(actors, config.env_threads);
+
+    let mut members: Vec<Arc<dyn Close>> = vec![];
+    let mut tokens = vec![];
+    let mut groups: Vec<Vec<lockstep::Group>> = (0..workers).map(|_| vec![]).collect();
+    let mut segments = vec![];
+    for (index, (slab, bufs)) in parts.slabs.into_iter().enumerate() {
+        let signal = signals[index % workers].clone();
+        let rendezvous = Arc::new(Rendezvous::new(actors, fan, signal));
+        let (lender, blocks) = lease(&slab, &rendezvous, config.lanes_per_actor);
+        let from = parts.from.as_ref().map(|from| &from.groups[index]);
+        groups[index % workers].push(lockstep::Group::new(index, lender, &parts.columns, from));
+        tokens.extend(blocks);
+        members.push(rendezvous);
+        segments.push(bufs);
+    }
+    let hub = Arc::new(Hub::new(
+        parts.config,
+        parts.spaces,
+        segments,
+        workers,
+        members,
+    ));
+    let (saved, all_saved) = flume::unbounded();
+    let actor_tasks = tokens
+        .into_iter()
+        .zip(parts.runners)
+        .map(|(token, runner)| {
+            let first_lane = runner.first_lane();
+            let actor = lockstep::actor(token, runner, saved.clone(), hub.clone());
+            (first_lane, actor)
+        });
+    let tasks = spawn_actors(&parts.runtime, &hub, actor_tasks);
+    let mut control = lockstep::Control {
+        workers: vec![],
+        saved: all_saved,
+        actors,
+    };
+    let mut work: Vec<Box<dyn FnOnce() + Send>> = vec![];
+    for (index, (policy, groups)) in parts.policies.into_iter().zip(groups).enumerate() {
+        let (requests, receiver) = flume::unbounded();
+        control.workers.push((signals[index].clone(), requests));
+        let worker = lockstep::Worker {
+            index,
+            policy,
+            groups,
+            hub: hub.clone(),
+            signal: signals[index].clone(),
+            requests: receiver,
+        };
+        work.push(Box::new(move || worker.run()));
+    }
+    let rollout = Rollout {
+        hub,
+        control: Control::Lockstep(control),
+        memory: parts.memory,
+        workers: vec![],
+        tasks,
+        runtime: Some(parts.runtime),
+    };
+    with_workers(rollout, work)
+}
+
+fn start_first_ready(parts: Parts, max_batch: usize) -> Result<Rollout, RolloutError> {
+    let (mut batons, mut segments) = (vec![], vec![]);
+    for (block, (_, bufs)) in parts.slabs.into_iter().enumerate() {
+        let from = parts.from.as_ref().map(|from| &from.groups[block]);
+        batons.push(Baton::new(block, &parts.columns, from));
+        segments.push(bufs);
+    }
+    let floor = Arc::new(Floor::new(batons));
+    let hub = Arc::new(Hub::new(
+        parts.config,
+        parts.spaces,
+        segments,
+        parts.policies.len(),
+        vec![floor.clone()],
+    ));
+    let actor_tasks = parts
+        .runners
+        .into_iter()
+        .enumerate()
+        .map(|(block, runner)| {
+            let first_lane = runner.first_lane();
+            let actor = first_ready::actor(block, runner, floor.clone(), hub.clone());
+            (first_lane, actor)
+        });
+    let tasks = spawn_actors(&parts.runtime, &hub, actor_tasks);
+    let mut work: Vec<Box<dyn FnOnce() + Send>> = vec![];
+    for (index, policy) in parts.policies.into_iter().enumerate() {
+        let worker = first_ready::Worker::new(index, policy, floor.clone(), hub.clone(), max_batch);
+        work.push(Box::new(move || worker.run()));
+    }
+    let rollout = Rollout {
+        hub,
+        control: Control::FirstReady(floor),
+        memory: parts.memory,
+        workers: vec![],
+        tasks,
+        runtime: Some(parts.runtime),
+    };
+    with_workers(rollout, work)
+}
+
+/// Spawns the actors; the receiver ends when the last has ended.
+fn spawn_actors<A: Future<Output = ()> + Send + 'static>(
+    runtime: &Runtime,
+    hub: &Arc<Hub>,
+    actors: impl Iterator<Item = (usize, A)>,
+) -> flume::Receiver<()> {
+    let (task, tasks) = flume::bounded(0);
+    for (first_lane, actor) in actors {
+        let watch = Watch {
+            hub: hub.clone(),
+            first_lane,
+            _task: task.clone(),
+        };
+        runtime.spawn(async move {
+            let _watch = watch;
+            actor.await;
+        });
+    }
+    tasks
+}
+
+/// Starts the inference workers. If one cannot be started the others, and the actors, are joined.
+fn with_workers(
+    mut rollout: Rollout,
+    work: Vec<Box<dyn FnOnce() + Send>>,
+) -> Result<Rollout, RolloutError> {
+    for (index, run) in work.into_iter().enumerate() {
+        let worker = spawn_worker(&rollout.hub, index, run)?;
+        rollout.workers.push(worker);
+    }
+    Ok(rollout)
+}
+
+/// Starts inference worker `index`; its panic ends the run.
+fn spawn_worker(
+    hub: &Arc<Hub>,
+    index: usize,
+    run: Box<dyn FnOnce() + Send>,
+) -> Result<JoinHandle<()>, RolloutError> {
+    let hub = hub.clone();
+    std::thread::Builder::new()
+        .name(format!("hotloop-infer-{index}"))
+        .spawn(move || {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
+                hub.end(RolloutError::Panic {
+                    who: format!("inference worker {index}"),
+                    message: panic_message(payload.as_ref()),
+                });
+            }
+        })
+        .map_err(|error| RolloutError::Thread(error.to_string()))
+}
+
+/// Goes with an actor's task, and ends the run if it ends with a panic.
+struct Watch {
+    hub: Arc<Hub>,
+    first_lane: usize,
+    /// Dropped with the task, whose end is known by it.
+    _task: flume::Sender<()>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.hub.end(RolloutError::Panic {
+                who: format!("the actor of lane {} and following", self.first_lane),
+                message: "its message is in the log".into(),
+            });
+        }
+    }
+}
