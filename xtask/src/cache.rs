@@ -46,7 +46,8 @@ fn install(
     cache: &Path,
     fetch: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
-    let set = cache.join(format!("libtorch-{VERSION}-cpu-{}", platform.name));
+    let name = format!("libtorch-{VERSION}-cpu-{}", platform.name);
+    let set = cache.join(&name);
     if is_whole(platform, &set) {
         return Ok(set);
     }
@@ -66,7 +67,7 @@ fn install(
         set.display()
     );
     // Nobody else writes here while the lock is held: what is left is from a set-up that was cut short.
-    let partial = set.with_extension("partial");
+    let partial = cache.join(name + ".partial");
     clear(&partial)?;
     clear(&set)?;
     let made = fill(platform, &partial, fetch).and_then(|whole| {
@@ -231,9 +232,11 @@ mod tests {
         let platform = fake_platform();
         let set = install(platform, cache.path(), fake_wheel).unwrap();
         fs::remove_file(set.join("lib/libtorch_cpu.so")).unwrap();
-        fs::create_dir_all(set.with_extension("partial").join("libtorch/lib")).unwrap();
+        let partial = format!("{}.partial", set.display());
+        fs::create_dir_all(Path::new(&partial).join("libtorch/lib")).unwrap();
         let again = install(platform, cache.path(), fake_wheel).unwrap();
         assert_eq!(again, set);
+        assert!(!Path::new(&partial).exists());
         assert!(is_whole(platform, &set));
     }
 
