@@ -261,6 +261,7 @@ fn lose(lane: usize, valid: &mut u8, totals: &mut LaneTotals, faults: &mut Vec<F
     });
     totals.episode_return = 0.0;
     totals.episode_length = 0;
+    totals.episodes += 1;
     *valid = 0;
 }
 

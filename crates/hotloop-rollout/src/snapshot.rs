@@ -67,13 +67,16 @@ impl Boundary {
 impl GroupSnapshot {
     /// Lanes whose environment could not save begin a new episode: a reset is due in their next row.
     fn reset_unsaved(&mut self) {
-        for (i, lane) in self.lanes.iter_mut().enumerate() {
-            if lane.env.is_none() {
+        let Some(boundary) = &mut self.boundary else {
+            return;
+        };
+        for (lane, valid) in self.lanes.iter_mut().zip(&mut boundary.valid) {
+            // Where a reset is due anyway, the episode is over and counted already.
+            if lane.env.is_none() && *valid != 0 {
+                *valid = 0;
                 lane.totals.episode_return = 0.0;
                 lane.totals.episode_length = 0;
-                if let Some(boundary) = &mut self.boundary {
-                    boundary.valid[i] = 0;
-                }
+                lane.totals.episodes += 1;
             }
         }
     }
