@@ -1,5 +1,7 @@
 //! What a block adds to the environments in it: ns per lane and step.
 
+#![allow(missing_docs)] // criterion_group! makes a function without any.
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hotloop_env::{
     ActionView, Copies, Env, EnvError, EnvRng, LaneStates, ObservationMut, ResetCtx, Rows,

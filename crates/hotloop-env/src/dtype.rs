@@ -45,6 +45,19 @@ impl DType {
         }
     }
 
+    /// The least and the greatest finite value.
+    pub(crate) fn range(self) -> (f64, f64) {
+        match self {
+            DType::U8 => (0.0, u8::MAX as f64),
+            DType::I8 => (i8::MIN as f64, i8::MAX as f64),
+            DType::I16 => (i16::MIN as f64, i16::MAX as f64),
+            DType::I32 => (i32::MIN as f64, i32::MAX as f64),
+            DType::I64 => (i64::MIN as f64, i64::MAX as f64),
+            DType::F32 => (f32::MIN as f64, f32::MAX as f64),
+            DType::F64 => (f64::MIN, f64::MAX),
+        }
+    }
+
     /// Whether this is a floating-point type.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64)

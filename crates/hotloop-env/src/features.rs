@@ -107,6 +107,23 @@ impl FeaturePlan {
         self.plain
     }
 
+    /// The least and the greatest value of every feature, for observations within their bounds.
+    pub fn bounds(&self, layout: &Layout) -> (Vec<f64>, Vec<f64>) {
+        let (mut low, mut high) = (vec![0.0; self.features], vec![1.0; self.features]);
+        let mut start = 0;
+        for (part, leaf) in self.parts.iter().zip(layout.leaves()) {
+            if let LeafKind::Box(b) = &leaf.kind {
+                for i in 0..part.features {
+                    let (to, divisor) = part.place(i);
+                    low[start + to] = b.low.at(i) / divisor;
+                    high[start + to] = b.high.at(i) / divisor;
+                }
+            }
+            start += part.features;
+        }
+        (low, high)
+    }
+
     /// Writes the features of one record. Panics if `record` is not of the plan's layout or `out` is
     /// not [`features`](Self::features) long.
     pub fn encode(&self, record: &[u8], out: &mut [f32]) {
@@ -145,6 +162,18 @@ fn code_of_box(space: &BoxSpace) -> Code {
 }
 
 impl Part {
+    /// Which feature element `i` of a box becomes, and what it is divided by.
+    fn place(&self, i: usize) -> (usize, f64) {
+        match self.code {
+            Code::ChannelsLast { channels, divisor } => {
+                let pixels = self.features / channels;
+                (i % channels * pixels + i / channels, divisor as f64)
+            }
+            Code::Cast { divisor } => (i, divisor as f64),
+            Code::OneHot { .. } => (i, 1.0),
+        }
+    }
+
     fn encode(&self, bytes: &[u8], out: &mut [f32]) {
         match &self.code {
             Code::OneHot { sizes } => one_hot(bytemuck::cast_slice(bytes), sizes, out),

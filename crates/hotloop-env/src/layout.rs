@@ -126,6 +126,18 @@ impl Layout {
             shape: Shape::Other,
         };
         layout.push(space, "", box_dtype);
+        for (i, leaf) in layout.leaves.iter().enumerate() {
+            if layout.leaves[..i]
+                .iter()
+                .any(|other| other.path == leaf.path)
+            {
+                return Err(SpaceError {
+                    path: leaf.path.clone(),
+                    reason: "two parts of the space have this path: rename the key with a / in it"
+                        .into(),
+                });
+            }
+        }
         layout.shape = match layout.leaves.as_slice() {
             [leaf] => match &leaf.kind {
                 LeafKind::Box(_) => Shape::Box(leaf.dtype, leaf.elements),
@@ -338,6 +350,14 @@ mod tests {
         assert_eq!(offsets, [("image", 0), ("inner/0", 12), ("inner/1", 16)]);
         assert_eq!(layout.record_bytes(), 28);
         assert_eq!(layout.find("inner/1"), Some(LeafId(2)));
+    }
+
+    #[test]
+    fn a_path_names_one_leaf() {
+        let inner = Space::dict([("b", Space::discrete(2))]);
+        let space = Space::dict([("a", inner), ("a/b", Space::discrete(3))]);
+        let error = Layout::new(&space).unwrap_err().to_string();
+        assert!(error.starts_with("space a/b: two parts"), "{error}");
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl EnvRng {
     /// Goes to a position that [`EnvRng::position`] returned.
     pub fn seek(&mut self, position: u64) {
         self.position = position;
-        if position % 4 != 0 {
+        if !position.is_multiple_of(4) {
             self.words = self.block(position / 4);
         }
     }

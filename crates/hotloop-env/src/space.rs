@@ -24,6 +24,7 @@ pub enum Bound {
 
 impl Bound {
     /// The bound of element `i`.
+    #[inline]
     pub fn at(&self, i: usize) -> f64 {
         match self {
             Bound::Uniform(bound) => *bound,
@@ -196,6 +197,23 @@ impl Space {
         )
     }
 
+    /// The same space with every box in it, however deep, changed by `f`.
+    pub fn map_boxes(&self, f: &mut impl FnMut(&BoxSpace) -> BoxSpace) -> Space {
+        match self {
+            Space::Box(b) => Space::Box(f(b)),
+            Space::Dict(entries) => Space::Dict(
+                entries
+                    .iter()
+                    .map(|(key, space)| (key.clone(), space.map_boxes(f)))
+                    .collect(),
+            ),
+            Space::Tuple(items) => {
+                Space::Tuple(items.iter().map(|space| space.map_boxes(f)).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
     /// Checks that the space can be: no empty choice, bounds of the right length with low ≤ high and
     /// no NaN, integer bounds that the type can hold, unique keys.
     pub fn validate(&self) -> Result<(), SpaceError> {
@@ -224,11 +242,19 @@ impl Space {
                 }
                 for i in 0..b.elements() {
                     let (low, high) = (b.low.at(i), b.high.at(i));
-                    // Written so that NaN fails too.
-                    if !(low <= high) {
+                    if low.is_nan() || high.is_nan() || low > high {
                         return fail(format!(
                             "element {i} has low {low} and high {high}; low ≤ high is needed"
                         ));
+                    }
+                    let (least, most) = b.dtype.range();
+                    for bound in [low, high].into_iter().filter(|bound| bound.is_finite()) {
+                        if bound < least || bound > most {
+                            return fail(format!(
+                                "element {i} has the bound {bound}, which {} cannot hold",
+                                b.dtype.name()
+                            ));
+                        }
                     }
                     if matches!((&b.low, &b.high), (Bound::Uniform(_), Bound::Uniform(_))) {
                         break;
@@ -340,6 +366,12 @@ mod tests {
         assert!(Space::boxed(f64::NAN, 1.0, &[3]).validate().is_err());
         assert!(Space::boxed(vec![0.0], 1.0, &[3]).validate().is_err());
         assert!(Space::discrete(0).validate().is_err());
+        let mut image = Space::image([1, 2, 2], ImageLayout::Chw);
+        if let Space::Box(b) = &mut image {
+            b.high = 256.0.into();
+        }
+        let error = image.validate().unwrap_err().to_string();
+        assert!(error.contains("256, which uint8 cannot hold"), "{error}");
         assert!(
             Space::dict([("k", Space::discrete(1)), ("k", Space::discrete(1))])
                 .validate()

@@ -1,5 +1,7 @@
 //! An asynchronous block leaves in the slab what a synchronous one does, and waits for many at once.
 
+#![allow(clippy::unwrap_used)] // Helpers of tests are not recognised as tests.
+
 mod common;
 
 use common::{Count, Mishap, Row, Slab};

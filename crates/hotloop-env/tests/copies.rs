@@ -1,5 +1,7 @@
 //! What `Copies` leaves in the slab, in good and in bad times.
 
+#![allow(clippy::unwrap_used)] // Helpers of tests are not recognised as tests.
+
 mod common;
 
 use common::{Count, Mishap, Row, Slab};

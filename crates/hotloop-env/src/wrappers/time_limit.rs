@@ -34,14 +34,6 @@ impl<E> TimeLimit<E> {
 }
 
 impl<E: Env> Env for TimeLimit<E> {
-    fn observation_space(&self) -> Space {
-        self.env.observation_space()
-    }
-
-    fn action_space(&self) -> Space {
-        self.env.action_space()
-    }
-
     fn reset(&mut self, ctx: &mut ResetCtx<'_>) -> Result<(), EnvError> {
         self.elapsed = 0;
         self.env.reset(ctx)
@@ -53,15 +45,6 @@ impl<E: Env> Env for TimeLimit<E> {
         Ok(self.count(transition))
     }
 
-    #[inline]
-    fn observe(&mut self, out: &mut ObservationMut<'_>) -> Result<(), EnvError> {
-        self.env.observe(out)
-    }
-
-    fn action_mask(&mut self, mask: &mut [u8]) {
-        self.env.action_mask(mask);
-    }
-
     fn save(&self, out: &mut StateWriter) -> bool {
         out.u32(self.elapsed);
         self.env.save(out)
@@ -71,6 +54,8 @@ impl<E: Env> Env for TimeLimit<E> {
         self.elapsed = state.u32()?;
         self.env.load(state)
     }
+
+    delegate!(observation_space, action_space, observe, action_mask);
 }
 
 impl<E: AsyncEnv> AsyncEnv for TimeLimit<E> {
