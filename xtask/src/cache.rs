@@ -41,7 +41,7 @@ pub(crate) fn cpu_set(platform: &Platform, cache: &Path) -> Result<PathBuf> {
 }
 
 /// As [`cpu_set`], with the download left to `fetch`, which puts the wheels into the folder that it is given.
-fn install(
+pub(crate) fn install(
     platform: &Platform,
     cache: &Path,
     fetch: impl FnOnce(&Path) -> Result<()>,

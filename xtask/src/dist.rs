@@ -99,3 +99,40 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         .with_context(|| format!("copying {} to {}", from.display(), to.display()))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache;
+    use crate::unpack::tests::{fake_platform, fake_wheel};
+
+    #[test]
+    fn the_folder_holds_the_program_what_it_loads_and_all_licences() {
+        let dir = tempfile::tempdir().unwrap();
+        let platform = fake_platform();
+        let libtorch = cache::install(platform, &dir.path().join("cache"), fake_wheel).unwrap();
+        for file in ["LICENSE-MIT", "LICENSE-APACHE", "program"] {
+            fs::write(dir.path().join(file), file).unwrap();
+        }
+        let out = dir.path().join("out");
+        let program = dir.path().join("program");
+        // The second time over the first.
+        let make = || assemble(platform, &program, &libtorch, dir.path(), &out).unwrap();
+        make();
+        fs::write(out.join("lib/libof_an_older_version.so"), "").unwrap();
+        make();
+        let expected = [
+            "bin/hotloop",
+            "lib/libc10.so",
+            "lib/libtorch_cpu.so",
+            "licenses/fake-torch/LICENSE",
+            "licenses/hotloop/LICENSE-APACHE",
+            "licenses/hotloop/LICENSE-MIT",
+        ];
+        assert_eq!(crate::unpack::tests::files(&out), expected);
+        assert_eq!(
+            fs::read_to_string(out.join("bin/hotloop")).unwrap(),
+            "program"
+        );
+    }
+}

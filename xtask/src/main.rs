@@ -14,6 +14,7 @@ mod wheels;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -81,8 +82,18 @@ enum Task {
     },
 }
 
-fn main() -> Result<()> {
-    let task = Args::parse().command;
+fn main() -> ExitCode {
+    match run(Args::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Not returned from main: with RUST_BACKTRACE set, a page of frames would bury what to do.
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
     let workspace = cargo::workspace()?;
     let wanted = match &task {
         Task::Setup {

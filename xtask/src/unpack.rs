@@ -139,20 +139,27 @@ pub(crate) mod tests {
         }))
     }
 
-    fn files(dir: &Path, base: &Path, out: &mut Vec<String>) {
-        for entry in fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                files(&path, base, out);
-            } else {
-                out.push(
-                    path.strip_prefix(base)
-                        .unwrap()
-                        .to_string_lossy()
-                        .into_owned(),
-                );
+    /// The files under `dir`, as sorted relative paths.
+    pub(crate) fn files(dir: &Path) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut folders = vec![dir.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    names.push(
+                        path.strip_prefix(dir)
+                            .unwrap()
+                            .to_string_lossy()
+                            .into_owned(),
+                    );
+                }
             }
         }
+        names.sort();
+        names
     }
 
     #[test]
@@ -168,9 +175,7 @@ pub(crate) mod tests {
         )
         .unwrap();
         extras(platform, &set).unwrap();
-        let mut names = Vec::new();
-        files(&set, &set, &mut names);
-        names.sort();
+        let names = files(&set);
         let expected = [
             "build-version",
             "include/torch/csrc/api/include/torch/torch.h",
