@@ -40,6 +40,13 @@ pub enum MomentsError {
         /// Its sum of squared deviations.
         m2: f64,
     },
+    /// The moments are of another number of features than is needed.
+    Features {
+        /// Features that they have.
+        found: usize,
+        /// Features that are needed.
+        expected: usize,
+    },
     /// A discounted return accumulated so far is not finite.
     Accumulator {
         /// The lane that it belongs to.
@@ -61,6 +68,11 @@ impl fmt::Display for MomentsError {
                 f,
                 "running moments: feature {feature} has mean {mean} and m2 {m2}; expected finite \
                  numbers and m2 ≥ 0, so the saved statistics are damaged"
+            ),
+            Self::Features { found, expected } => write!(
+                f,
+                "running moments: found {found} features, expected {expected}; the saved statistics \
+                 belong to something else"
             ),
             Self::Accumulator { lane, value } => write!(
                 f,

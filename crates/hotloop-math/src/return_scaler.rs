@@ -46,9 +46,9 @@ impl ReturnScaler {
         moments: RunningMoments,
     ) -> Result<Self, MomentsError> {
         if moments.features() != 1 {
-            return Err(MomentsError::Length {
-                mean: moments.features(),
-                m2: 1,
+            return Err(MomentsError::Features {
+                found: moments.features(),
+                expected: 1,
             });
         }
         if let Some(lane) = returns.iter().position(|r| !r.is_finite()) {
@@ -218,5 +218,10 @@ mod tests {
         let moments = RunningMoments::new(1);
         let error = ReturnScaler::from_parts(0.5, vec![0.0, f64::NAN], moments).unwrap_err();
         assert!(error.to_string().contains("lane 1"), "{error}");
+        let error = ReturnScaler::from_parts(0.5, vec![0.0], RunningMoments::new(3)).unwrap_err();
+        assert!(
+            error.to_string().contains("found 3 features, expected 1"),
+            "{error}"
+        );
     }
 }
