@@ -201,7 +201,7 @@ impl<E: Env> VectorEnv for Copies<E> {
     }
 
     fn save(&self, lane: usize, out: &mut StateWriter) -> bool {
-        self.envs[lane].save(out)
+        !self.broken[lane] && self.envs[lane].save(out)
     }
 
     fn load(&mut self, lane: usize, state: &mut StateReader<'_>) -> Result<(), EnvError> {

@@ -46,6 +46,7 @@ mod spec;
 mod state;
 mod transition;
 pub mod wrappers;
+mod wrapping;
 
 pub use action::{ActionBuf, ActionLeaf, ActionView};
 pub use async_copies::AsyncCopies;
@@ -68,3 +69,4 @@ pub use space::{
 pub use spec::EnvSpec;
 pub use state::{StateReader, StateWriter};
 pub use transition::{End, Transition};
+pub use wrapping::Wrapping;

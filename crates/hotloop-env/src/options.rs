@@ -1,5 +1,6 @@
 //! The options of an environment: what the user may set, typed, each with its default.
 
+use crate::Wrapping;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -36,13 +37,23 @@ macro_rules! option_from {
 }
 option_from!(bool => Bool, i64 => Int, f64 => Float, &str => Text, String => Text);
 
-/// The options of an environment: declared ones with their defaults, some set by the user.
+/// The options of an environment: declared ones with their defaults, some set by the user,
+/// and the wrappers to go around it.
 #[derive(Clone, Debug, Default)]
-pub struct EnvOptions(pub(crate) BTreeMap<String, OptionValue>);
+pub struct EnvOptions {
+    pub(crate) values: BTreeMap<String, OptionValue>,
+    pub(crate) wrapping: Wrapping,
+}
 
 impl EnvOptions {
+    /// The same options for an environment with these wrappers around it.
+    pub fn wrapped(mut self, wrapping: Wrapping) -> Self {
+        self.wrapping = wrapping;
+        self
+    }
+
     fn get(&self, name: &str) -> &OptionValue {
-        self.0.get(name).unwrap_or_else(|| {
+        self.values.get(name).unwrap_or_else(|| {
             panic!("option {name:?} is read, but was not declared with EnvSpec::option")
         })
     }

@@ -63,7 +63,7 @@ pub(crate) fn unknown<'a>(
 mod tests {
     use super::*;
     use crate::{
-        ActionView, Env, EnvRng, ObservationMut, OptionValue, ResetCtx, Space, Transition,
+        ActionView, Env, EnvRng, ObservationMut, OptionValue, ResetCtx, Space, Transition, Wrapping,
     };
 
     struct Still;
@@ -125,5 +125,44 @@ mod tests {
                 .is_err()
         );
         assert_eq!(spec.make(&options, 4).unwrap().lanes(), 4);
+    }
+
+    #[test]
+    fn wrappers_go_around_by_name() {
+        let registry = registry();
+        let spec = registry.get("Still-v0").unwrap();
+        let options = spec.options(&Default::default()).unwrap();
+        let stacked = options.clone().wrapped(Wrapping {
+            frame_stack: 4,
+            sign_reward: true,
+            ..Wrapping::default()
+        });
+        let spaces = spec.spaces(&stacked).unwrap();
+        assert_eq!(spaces.observation_space, Space::unbounded(&[4, 1]));
+        assert_eq!(spec.make(&stacked, 2).unwrap().lanes(), 2);
+
+        let wrong = options.wrapped(Wrapping {
+            clip_reward: Some([1.0, -1.0]),
+            ..Wrapping::default()
+        });
+        let error = spec.make(&wrong, 2).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "environment Still-v0: rewards cannot be clipped to [1, -1]: low ≤ high is needed"
+        );
+    }
+
+    #[test]
+    fn an_environment_that_cannot_be_made_is_named() {
+        let spec = EnvSpec::new("Broken-v0", |_| -> Result<Still, EnvError> {
+            panic!("no display")
+        });
+        let options = spec.options(&Default::default()).unwrap();
+        for error in [
+            spec.spaces(&options).unwrap_err(),
+            spec.make(&options, 2).unwrap_err(),
+        ] {
+            assert_eq!(error.to_string(), "environment Broken-v0: no display");
+        }
     }
 }

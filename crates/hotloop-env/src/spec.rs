@@ -1,9 +1,11 @@
 //! How one kind of environment is made, and what its users should know of it.
 
+use crate::contain::contain;
 use crate::registry::unknown;
 use crate::wrappers::TimeLimit;
 use crate::{
-    AsyncCopies, AsyncEnv, Block, Copies, Env, EnvError, EnvOptions, OptionValue, Spaces, VectorEnv,
+    AsyncCopies, AsyncEnv, Block, Copies, Env, EnvError, EnvOptions, OptionValue, Spaces,
+    VectorEnv, Wrapping,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +21,8 @@ pub struct EnvSpec {
     about: String,
     time_limit: u32,
     options: BTreeMap<String, (OptionValue, String)>,
+    /// Whether wrappers fit around it: they are made for one [`Env`] at a time.
+    wrappable: bool,
     make: Arc<MakeBlock>,
     spaces: Arc<MakeSpaces>,
 }
@@ -34,22 +38,32 @@ impl EnvSpec {
         let spaces = {
             let make = make.clone();
             move |options: &EnvOptions| {
-                let env = make(options)?;
+                let env = options.wrapping.apply(make(options)?)?;
                 Ok(Spaces::new(env.observation_space(), env.action_space())?)
             }
         };
         let block = move |options: &EnvOptions, limit: u32, lanes: usize| {
             let (make, options) = (make.clone(), options.clone());
-            let block: Box<dyn VectorEnv> = if limit == 0 {
-                Box::new(Copies::new(lanes, move || make(&options))?)
-            } else {
-                Box::new(Copies::new(lanes, move || {
+            // The common cases are compiled for the very environment; wrapped ones go by pointer.
+            let block: Box<dyn VectorEnv> = match (options.wrapping.is_none(), limit) {
+                (true, 0) => Box::new(Copies::new(lanes, move || make(&options))?),
+                (true, limit) => Box::new(Copies::new(lanes, move || {
                     Ok(TimeLimit::new(make(&options)?, limit))
-                })?)
+                })?),
+                (false, 0) => Box::new(Copies::new(lanes, move || {
+                    options.wrapping.apply(make(&options)?)
+                })?),
+                (false, limit) => Box::new(Copies::new(lanes, move || {
+                    let env = TimeLimit::new(make(&options)?, limit);
+                    options.wrapping.apply(env)
+                })?),
             };
             Ok(Block::Sync(block))
         };
-        Self::with_parts(id.into(), Arc::new(block), Arc::new(spaces))
+        Self {
+            wrappable: true,
+            ..Self::with_parts(id.into(), Arc::new(block), Arc::new(spaces))
+        }
     }
 
     /// An environment that waits, by its id and a function that makes one.
@@ -97,6 +111,7 @@ impl EnvSpec {
             about: String::new(),
             time_limit: 0,
             options: BTreeMap::new(),
+            wrappable: false,
             make,
             spaces,
         }
@@ -176,17 +191,33 @@ impl EnvSpec {
             };
             options.insert(name.clone(), value);
         }
-        Ok(EnvOptions(options))
+        Ok(EnvOptions {
+            values: options,
+            wrapping: Wrapping::default(),
+        })
     }
 
-    /// The spaces of the environment made with these options.
+    /// The spaces of the environment made with these options. One is made to ask it.
     pub fn spaces(&self, options: &EnvOptions) -> Result<Spaces, EnvError> {
-        (self.spaces)(options)
+        self.guard(options, || (self.spaces)(options))
     }
 
     /// A block of `lanes` environments made with these options.
     pub fn make(&self, options: &EnvOptions, lanes: usize) -> Result<Block, EnvError> {
-        (self.make)(options, self.time_limit, lanes)
+        self.guard(options, || (self.make)(options, self.time_limit, lanes))
+    }
+
+    /// Names the environment in every error, a panic among them.
+    fn guard<T>(
+        &self,
+        options: &EnvOptions,
+        f: impl FnOnce() -> Result<T, EnvError>,
+    ) -> Result<T, EnvError> {
+        let fail = |message: &str| EnvError::new(format!("environment {}: {message}", self.id));
+        if !self.wrappable && !options.wrapping.is_none() {
+            return Err(fail("wrappers fit around single environments only"));
+        }
+        contain(f).map_err(|(_, message)| fail(&message))
     }
 }
 

@@ -1,0 +1,48 @@
+//! Wrappers by name, as a configuration asks for them.
+
+use crate::wrappers::{ClipReward, FrameStack, RescaleAction, SignReward};
+use crate::{Env, EnvError};
+
+/// Which wrappers go around an environment, in this order from the inside: the time limit of its
+/// [`EnvSpec`](crate::EnvSpec), then those here as they are listed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wrapping {
+    /// [`RescaleAction`].
+    pub rescale_action: bool,
+    /// [`ClipReward`] to this interval.
+    pub clip_reward: Option<[f64; 2]>,
+    /// [`SignReward`].
+    pub sign_reward: bool,
+    /// [`FrameStack`] of so many frames; 0 for none.
+    pub frame_stack: usize,
+}
+
+impl Wrapping {
+    /// Whether nothing is wrapped.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Wraps `env`. A wrapper that does not fit its spaces is an error.
+    pub fn apply(&self, env: impl Env + 'static) -> Result<Box<dyn Env>, EnvError> {
+        let mut env: Box<dyn Env> = Box::new(env);
+        if self.rescale_action {
+            env = Box::new(RescaleAction::new(env)?);
+        }
+        if let Some([low, high]) = self.clip_reward {
+            if low.is_nan() || high.is_nan() || low > high {
+                return Err(EnvError::new(format!(
+                    "rewards cannot be clipped to [{low}, {high}]: low ≤ high is needed"
+                )));
+            }
+            env = Box::new(ClipReward::new(env, low, high));
+        }
+        if self.sign_reward {
+            env = Box::new(SignReward::new(env));
+        }
+        if self.frame_stack > 0 {
+            env = Box::new(FrameStack::new(env, self.frame_stack)?);
+        }
+        Ok(env)
+    }
+}
