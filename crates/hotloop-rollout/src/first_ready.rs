@@ -11,17 +11,22 @@
 
 use crate::RolloutError;
 use crate::batch::{Batch, Kind, Places};
-use crate::hub::{Full, Hub};
+use crate::hub::{Full, Hub, Ticket};
 use crate::policy::Policy;
-use crate::protocol::{Close, event::Event, handoff::Handoff, ready::ReadyQueue};
+use crate::protocol::{
+    Close,
+    event::Event,
+    handoff::Handoff,
+    inbox::{Inbox, Received},
+    pairing::pair,
+    sync::ArrayQueue,
+};
 use crate::runner::{Place, Runner};
 use crate::slab::{BlockRows, Columns, SegmentBuf};
 use crate::snapshot::{Boundary, GroupSnapshot, LaneSnapshot};
-use crossbeam_queue::ArrayQueue;
 use hotloop_env::Spaces;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 /// Everything about a block that its actor and the workers hand to each other.
@@ -87,7 +92,7 @@ pub(crate) struct Station {
 /// All stations and the queue of batons that are ready for inference.
 pub(crate) struct Floor {
     stations: Vec<Station>,
-    ready: ReadyQueue<Box<Baton>>,
+    ready: Inbox<Box<Baton>>,
 }
 
 impl Close for Floor {
@@ -106,7 +111,7 @@ const ONE_BATON: &str = "there is one baton for each block, and room for all";
 impl Floor {
     /// A floor with all batons parked.
     pub(crate) fn new(batons: Vec<Box<Baton>>) -> Self {
-        let ready = ReadyQueue::new(batons.len());
+        let ready = Inbox::new(batons.len());
         let stations = batons.into_iter().map(|baton| {
             let parked = ArrayQueue::new(1);
             put(parked.push(baton));
@@ -124,41 +129,30 @@ impl Floor {
 
     /// Sends the baton of `block` on its way, if it is parked and there is a ticket.
     pub(crate) fn granted(&self, block: usize, hub: &Hub) {
-        // Either this sees the baton that is being parked, or whoever parks it sees the ticket.
-        fence(Ordering::SeqCst);
-        if let Some(baton) = self.stations[block].parked.pop() {
-            self.dispatch(baton, hub);
+        let parked = &self.stations[block].parked;
+        if let Some((baton, ticket)) = pair(parked, &hub.desks[block].tickets) {
+            self.begin(baton, ticket);
         }
     }
 
-    /// Begins the next segment of a baton that has none, or parks it until there is a ticket.
-    fn dispatch(&self, mut baton: Box<Baton>, hub: &Hub) {
-        let station = &self.stations[baton.block];
-        let tickets = &hub.desks[baton.block].tickets;
-        loop {
-            if let Some(ticket) = tickets.pop() {
-                baton.version = ticket.version;
-                baton.row = 0;
-                let buf = baton.buf.insert(ticket.buf);
-                if baton.started {
-                    baton.boundary.begin(buf.first_row());
-                    put(self.ready.push(baton));
-                } else {
-                    put(station.to_actor.give(baton));
-                }
-                return;
-            }
-            put(station.parked.push(baton));
-            fence(Ordering::SeqCst);
-            station.parking.notify();
-            if tickets.is_empty() {
-                return;
-            }
-            // The ticket came meanwhile. Whoever brought it may have seen the baton.
-            match station.parked.pop() {
-                Some(parked) => baton = parked,
-                None => return,
-            }
+    /// Parks a baton that has no segment, until there is a ticket.
+    fn park(&self, baton: Box<Baton>, hub: &Hub) {
+        let block = baton.block;
+        put(self.stations[block].parked.push(baton));
+        self.granted(block, hub);
+        self.stations[block].parking.notify();
+    }
+
+    /// Begins the next segment.
+    fn begin(&self, mut baton: Box<Baton>, ticket: Ticket) {
+        baton.version = ticket.version;
+        baton.row = 0;
+        let buf = baton.buf.insert(ticket.buf);
+        if baton.started {
+            baton.boundary.begin(buf.first_row());
+            put(self.ready.push(baton));
+        } else {
+            put(self.stations[baton.block].to_actor.give(baton));
         }
     }
 
@@ -182,7 +176,7 @@ impl Floor {
             boundary: baton.started.then(|| baton.boundary.clone()),
             lanes,
         };
-        self.dispatch(baton, hub);
+        self.park(baton, hub);
         Ok(snapshot)
     }
 }
@@ -348,7 +342,7 @@ impl Worker {
     pub(crate) fn run(mut self) {
         loop {
             let start = Instant::now();
-            let Some(first) = self.floor.ready.pop() else {
+            let Received::Item(first) = self.floor.ready.pop(None) else {
                 return;
             };
             self.hub.counters.workers[self.index]
@@ -412,6 +406,6 @@ impl Worker {
                 version: baton.version,
             });
         }
-        self.floor.dispatch(baton, &self.hub);
+        self.floor.park(baton, &self.hub);
     }
 }

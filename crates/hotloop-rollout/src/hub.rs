@@ -3,18 +3,16 @@
 
 use crate::protocol::{
     Close,
-    event::Event,
-    sync::{Mutex, lock},
+    inbox::{Inbox, Received},
+    sync::{ArrayQueue, Mutex, lock},
 };
 use crate::slab::SegmentBuf;
 use crate::stats::Counters;
 use crate::{OnFault, RolloutConfig, RolloutError};
-use crossbeam_queue::ArrayQueue;
 use hotloop_env::{Fault, Spaces};
 use std::sync::Arc;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Faults that wait for the consumer; more are counted, not kept.
 const FAULTS_KEPT: usize = 1024;
@@ -50,8 +48,7 @@ pub(crate) struct Hub {
     pub(crate) config: RolloutConfig,
     pub(crate) spaces: Arc<Spaces>,
     pub(crate) desks: Vec<Desk>,
-    full: ArrayQueue<Full>,
-    pub(crate) consumer: Event,
+    full: Inbox<Full>,
     pub(crate) counters: Counters,
     faults: (flume::Sender<Fault>, flume::Receiver<Fault>),
     members: Vec<Arc<dyn Close>>,
@@ -92,8 +89,7 @@ impl Hub {
             config,
             spaces,
             desks,
-            full: ArrayQueue::new(total),
-            consumer: Event::new(),
+            full: Inbox::new(total),
             counters: Counters::new(workers),
             faults: flume::bounded(FAULTS_KEPT),
             members,
@@ -132,16 +128,22 @@ impl Hub {
         self.counters.segment(valid);
         // There are as many places for full segments as segments.
         let _ = self.full.push(full);
-        self.consumer.notify();
     }
 
-    /// Takes a full segment, if there is one.
-    pub(crate) fn take_full(&self) -> Option<Full> {
-        let full = self.full.pop()?;
-        self.desks[full.group]
-            .outstanding
-            .fetch_sub(1, Ordering::AcqRel);
-        Some(full)
+    /// Waits for a full segment; `None` at the deadline.
+    pub(crate) fn take_full(
+        &self,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Full>, RolloutError> {
+        match self.full.pop(deadline) {
+            Received::Item(full) => {
+                let desk = &self.desks[full.group];
+                desk.outstanding.fetch_sub(1, Ordering::AcqRel);
+                Ok(Some(full))
+            }
+            Received::TimedOut => Ok(None),
+            Received::Closed => Err(self.end_reason()),
+        }
     }
 
     /// Counts, logs and keeps a fault, and ends the run if it is one too many.
@@ -185,7 +187,7 @@ impl Hub {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.members.iter().for_each(|member| member.close());
-        self.consumer.notify();
+        self.full.close();
     }
 
     pub(crate) fn is_closed(&self) -> bool {

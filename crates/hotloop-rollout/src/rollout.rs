@@ -88,16 +88,8 @@ impl Rollout {
     }
 
     fn recv_until(&self, deadline: Option<Instant>) -> Result<Option<Segment>, RolloutError> {
-        let hub = &self.hub;
-        hub.consumer
-            .wait_until(deadline, || {
-                if hub.is_closed() {
-                    return Some(Err(hub.end_reason()));
-                }
-                hub.take_full()
-                    .map(|full| Ok(Segment::new(full, hub.clone())))
-            })
-            .transpose()
+        let full = self.hub.take_full(deadline)?;
+        Ok(full.map(|full| Segment::new(full, self.hub.clone())))
     }
 
     /// The state of all lanes. Every granted segment must have been received.

@@ -9,10 +9,11 @@
 
 pub mod event;
 pub mod handoff;
-pub mod ready;
+pub mod inbox;
+pub mod pairing;
 pub mod rendezvous;
 pub mod seat;
-pub(crate) mod sync;
+pub mod sync;
 
 /// Something that threads or tasks wait at and that can be closed: then nobody waits there any more.
 pub trait Close: Send + Sync {

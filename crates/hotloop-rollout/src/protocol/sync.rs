@@ -1,7 +1,7 @@
 //! Atomics, locks and queues: the real ones, or loom's under the model checker.
 
 #[cfg(not(feature = "loom"))]
-pub(crate) use crossbeam_queue::ArrayQueue;
+pub use crossbeam_queue::ArrayQueue;
 #[cfg(not(feature = "loom"))]
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard,
@@ -15,7 +15,7 @@ pub(crate) use loom::sync::{
 };
 
 #[cfg(feature = "loom")]
-pub(crate) use model::ArrayQueue;
+pub use model::ArrayQueue;
 
 /// Locks `mutex`. The states kept under locks here are whole at every moment, so a panic elsewhere
 /// does not spoil them.
@@ -43,7 +43,7 @@ mod model {
     /// A bounded queue without order, which synchronizes no more than a queue must: a pop with the push
     /// whose item it returns.
     #[derive(Debug)]
-    pub(crate) struct ArrayQueue<T> {
+    pub struct ArrayQueue<T> {
         slots: Vec<(AtomicUsize, UnsafeCell<Option<T>>)>,
     }
 
@@ -51,7 +51,7 @@ mod model {
     unsafe impl<T: Send> Sync for ArrayQueue<T> {}
 
     impl<T> ArrayQueue<T> {
-        pub(crate) fn new(capacity: usize) -> Self {
+        pub fn new(capacity: usize) -> Self {
             Self {
                 slots: (0..capacity)
                     .map(|_| (AtomicUsize::new(EMPTY), UnsafeCell::new(None)))
@@ -59,7 +59,7 @@ mod model {
             }
         }
 
-        pub(crate) fn push(&self, item: T) -> Result<(), T> {
+        pub fn push(&self, item: T) -> Result<(), T> {
             for (state, cell) in &self.slots {
                 if claim(state, EMPTY) {
                     // SAFETY: the slot is ours while it is busy.
@@ -71,7 +71,7 @@ mod model {
             Err(item)
         }
 
-        pub(crate) fn pop(&self) -> Option<T> {
+        pub fn pop(&self) -> Option<T> {
             for (state, cell) in &self.slots {
                 if claim(state, FULL) {
                     // SAFETY: the slot is ours while it is busy.
@@ -81,6 +81,15 @@ mod model {
                 }
             }
             None
+        }
+
+        pub fn capacity(&self) -> usize {
+            self.slots.len()
+        }
+
+        pub fn is_empty(&self) -> bool {
+            let full = |(state, _): &(AtomicUsize, _)| state.load(Ordering::Acquire) == FULL;
+            !self.slots.iter().any(full)
         }
     }
 

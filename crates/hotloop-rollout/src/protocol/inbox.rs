@@ -1,19 +1,32 @@
-//! The queue of what is ready for inference, and the sleep of workers who find it empty.
+//! A bounded queue with the sleep of those who find it empty: of rows that are ready for inference, and
+//! of segments that are full.
 
 use super::Close;
 use super::event::Event;
 use super::sync::{ArrayQueue, AtomicBool, Ordering};
+use std::time::Instant;
+
+/// What became of waiting for an item.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received<T> {
+    /// Here it is.
+    Item(T),
+    /// None came before the deadline.
+    TimedOut,
+    /// The queue is closed; what is left in it is nobody's any more.
+    Closed,
+}
 
 /// A bounded queue with sleeping consumers. An idle consumer takes what is there at once; nothing is
-/// waited for in the hope of a fuller batch.
+/// waited for in the hope of more.
 #[derive(Debug)]
-pub struct ReadyQueue<T> {
+pub struct Inbox<T> {
     items: ArrayQueue<T>,
     closed: AtomicBool,
     arrivals: Event,
 }
 
-impl<T> ReadyQueue<T> {
+impl<T> Inbox<T> {
     /// An empty queue for at most `capacity` items.
     pub fn new(capacity: usize) -> Self {
         Self {
@@ -36,18 +49,19 @@ impl<T> ReadyQueue<T> {
         self.items.pop()
     }
 
-    /// Waits for an item; `None` once the queue is closed.
-    pub fn pop(&self) -> Option<T> {
-        self.arrivals.wait(|| {
+    /// Waits for an item, until `deadline` if there is one.
+    pub fn pop(&self, deadline: Option<Instant>) -> Received<T> {
+        let outcome = self.arrivals.wait_until(deadline, || {
             if self.closed.load(Ordering::Acquire) {
-                return Some(None);
+                return Some(Received::Closed);
             }
-            self.try_pop().map(Some)
-        })
+            self.try_pop().map(Received::Item)
+        });
+        outcome.unwrap_or(Received::TimedOut)
     }
 }
 
-impl<T: Send> Close for ReadyQueue<T> {
+impl<T: Send> Close for Inbox<T> {
     fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.arrivals.notify();
