@@ -1,2 +1,10 @@
-//! The `hotloop` binary.
-fn main() {}
+//! The `hotloop` binary: the command line with the environments that come with hotloop.
+
+use hotloop::prelude::Registry;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut registry = Registry::new();
+    hotloop_classic::register(&mut registry);
+    hotloop_cli::run(registry)
+}

@@ -16,12 +16,14 @@ mod trainer;
 pub use agent::{Agent, Which, run_config};
 pub use error::Error;
 pub use evaluate::{EvalPlan, EvalReport};
+pub use hotloop_learn::Choice;
 pub use stop::StopHandle;
 pub use trainer::{Ended, TrainReport, Trainer, TrainerBuilder};
 
 /// What an environment and a program around it need: `use hotloop::prelude::*;`.
 pub mod prelude {
     pub use crate::config::{Config, Layers};
+    pub use crate::{Ended, StopHandle, TrainReport, Trainer};
     pub use hotloop_env::{
         ActionView, AsyncEnv, Env, EnvError, EnvOptions, EnvRng, EnvSpec, ImageLayout,
         ObservationMut, Registry, ResetCtx, Space, Transition,

@@ -1,0 +1,138 @@
+//! What the command line takes, once: help and completions come from here.
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// Train reinforcement-learning policies, and see where the time goes.
+#[derive(Debug, Parser)]
+#[command(name = "hotloop", version, arg_required_else_help = true)]
+#[command(after_help = "Logs go to standard error; RUST_LOG chooses them (RUST_LOG=debug).")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train a policy, or go on with a run
+    Train(TrainArgs),
+    /// Play whole episodes with the policy of a run
+    Eval(EvalArgs),
+    /// List the environments and their options
+    Envs,
+    /// Show configurations
+    Config(ConfigArgs),
+    /// Check this machine and this build, and say what to do about problems
+    Doctor,
+    /// Write a crate with an environment of your own and this command line
+    New(NewArgs),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// Where values come from, for every command that takes a configuration.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Overrides {
+    /// Set a key of the configuration (see `config show`); may be given many times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub(crate) seed: Option<String>,
+    /// Threads that may be used; 0 for all that are allowed. Never changes results
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub(crate) threads: Option<String>,
+    /// Where the networks are: cpu, cuda or cuda:N
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+    /// Env steps to train for
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub(crate) steps: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TrainArgs {
+    /// A preset, the id of an environment, or a TOML file. With --resume it may be left out
+    #[arg(required_unless_present = "resume")]
+    pub(crate) what: Option<String>,
+    #[command(flatten)]
+    pub(crate) overrides: Overrides,
+    /// Directory of the run, made if missing [default: a new one in ./runs]
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    pub(crate) run_dir: Option<PathBuf>,
+    /// Go on with the run in this directory, from its last checkpoint and with its configuration
+    #[arg(long, value_name = "RUN")]
+    pub(crate) resume: Option<PathBuf>,
+    /// Stop once an evaluation during training reaches this mean return (see eval.every)
+    #[arg(long, value_name = "RETURN", allow_hyphen_values = true)]
+    pub(crate) until_return: Option<String>,
+    /// End standard output with one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvalArgs {
+    /// Directory of the run
+    pub(crate) run: PathBuf,
+    /// Episodes to play
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) episodes: u32,
+    /// Seed of the episodes
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Take the best weights seen in evaluations during training, not the last
+    #[arg(long)]
+    pub(crate) best: bool,
+    /// Draw actions from the policy, as in training, instead of taking the likeliest
+    #[arg(long)]
+    pub(crate) sampled: bool,
+    /// Where the networks are: cpu, cuda or cuda:N
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    pub(crate) device: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print a whole configuration as TOML: every key with its meaning, its value and its origin
+    Show {
+        /// A preset, the id of an environment, or a TOML file [default: the defaults]
+        what: Option<String>,
+        #[command(flatten)]
+        overrides: Overrides,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct NewArgs {
+    /// Folder to make; its last part is the crate's name
+    #[arg(value_name = "NAME")]
+    pub(crate) path: PathBuf,
+    /// Checkout of hotloop that the crate builds with [default: the one this program was built from]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) hotloop: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,17 @@
+//! One file for each command.
+
+mod completions;
+mod config;
+mod doctor;
+mod envs;
+mod eval;
+mod new;
+mod train;
+
+pub(crate) use completions::completions;
+pub(crate) use config::config;
+pub(crate) use doctor::doctor;
+pub(crate) use envs::envs;
+pub(crate) use eval::eval;
+pub(crate) use new::new;
+pub(crate) use train::train;

@@ -1,0 +1,22 @@
+//! Standard output: results, and nothing else.
+
+use crate::exit::Failure;
+use std::io::{self, ErrorKind, Write};
+
+/// Writes a result. A reader that has gone away (`| head`) is no failure.
+pub(crate) fn put(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let error = anyhow::Error::new(error).context("cannot write to standard output");
+            Err(Failure::running(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes one JSON object as the last line.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(Failure::running)?;
+    put(&format!("{text}\n"))
+}
