@@ -12,9 +12,9 @@ use hotloop_env::{
 use hotloop_learn::{Actor, Choice, Params};
 use hotloop_math::Standardizer;
 use hotloop_rollout::Clip;
+use serde::Serialize;
 use std::future::poll_fn;
 use tokio::runtime::{Builder, Runtime};
-use serde::Serialize;
 
 /// How an evaluation is made.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,8 @@ impl Row {
     /// Clips the actions on their way; one that is not a number is the environment's to refuse.
     fn clip(&mut self, spaces: &Spaces) {
         let bytes = self.valid.len() * spaces.action.record_bytes();
-        self.clip.apply(&bytemuck::cast_slice(&self.actions)[..bytes], |_| {});
+        self.clip
+            .apply(&bytemuck::cast_slice(&self.actions)[..bytes], |_| {});
     }
 
     fn rows<'a>(
@@ -112,7 +113,9 @@ impl Row {
         Rows::new(RowsParts {
             spaces,
             lanes,
-            actions: self.clip.clipped(&bytemuck::cast_slice(&self.actions)[..n * spaces.action.record_bytes()]),
+            actions: self
+                .clip
+                .clipped(&bytemuck::cast_slice(&self.actions)[..n * spaces.action.record_bytes()]),
             valid: &mut self.valid,
             rewards: &mut self.rewards,
             ends: &mut self.ends,
@@ -174,7 +177,11 @@ pub fn play_episodes(
             &mut actions[..lanes * spaces.action.record_bytes()],
         )?;
         row.clip(spaces);
-        driver.turn(block, &mut row.rows(spaces, &mut states, &mut faults), false);
+        driver.turn(
+            block,
+            &mut row.rows(spaces, &mut states, &mut faults),
+            false,
+        );
         refuse(&mut faults)?;
         for lane in 0..lanes {
             steps[lane] += 1;
@@ -208,7 +215,10 @@ impl Driver {
         let runtime = match block {
             Block::Sync(_) => None,
             Block::Async(_) => Some(Builder::new_current_thread().enable_all().build().map_err(
-                |error| Error::Thread { name: "hotloop-eval", reason: error.to_string() },
+                |error| Error::Thread {
+                    name: "hotloop-eval",
+                    reason: error.to_string(),
+                },
             )?),
         };
         Ok(Self { runtime })

@@ -438,15 +438,17 @@ impl Training {
 
             let evaluation = self.evaluate()?;
             self.tell(stats, evaluation, collected, trained);
-            let ended = self.over(evaluation);
+            // A stop that came too late for a round that steps already waits for the next update.
+            let stepping = overlap && !saving;
+            let ended = self.over(evaluation).filter(|e| !stepping || *e != Ended::Interrupted);
             if saving || ended.is_some() {
-                self.finish_round(overlap && !saving)?;
+                self.finish_round(stepping)?;
                 self.save(LAST, acting.as_ref(), true)?;
             }
             if let Some(ended) = ended {
                 return Ok(ended);
             }
-            if !overlap || saving {
+            if !stepping {
                 self.grant()?;
             }
         }
