@@ -108,21 +108,23 @@ impl AsyncCopies {
             lane.job = Some(job);
             // Once a turn is enough: an environment that cannot start is tried again at the next.
             if lane.coroutine.is_none() && state == State::Working {
-                match self.rebuild(i) {
-                    Ok(()) => self.assign(i, rows, State::Recovering),
-                    Err((panicked, message)) => {
-                        rows.fail_next(i, FaultPhase::Build, panicked, message);
-                    }
-                }
+                self.rebuild(i, rows);
             }
         }
     }
 
-    /// Gives lane `i` a new environment.
-    fn rebuild(&mut self, i: usize) -> Result<(), (bool, String)> {
+    /// Gives lane `i`, which has no environment, a new one that starts its next episode.
+    fn rebuild(&mut self, i: usize, rows: &mut Rows<'_>) {
         let lane = &mut self.lanes[i];
-        lane.coroutine = Some(contain(|| (self.build)(lane.desk.clone()))?);
-        Ok(())
+        match contain(|| (self.build)(lane.desk.clone())) {
+            Ok(coroutine) => {
+                lane.coroutine = Some(coroutine);
+                self.assign(i, rows, State::Recovering);
+            }
+            Err((panicked, message)) => {
+                rows.fail_next(i, FaultPhase::Build, panicked, message);
+            }
+        }
     }
 
     /// Hands lane `i` what it is to do.
@@ -192,13 +194,12 @@ impl AsyncVectorEnv for AsyncCopies {
                 self.lanes[i].state == State::Idle,
                 "a turn was begun before the last one was over"
             );
-            if self.lanes[i].coroutine.is_none()
-                && let Err((panicked, message)) = self.rebuild(i)
-            {
-                rows.fail(i, FaultPhase::Build, panicked, message);
+            if self.lanes[i].coroutine.is_some() {
+                self.assign(i, rows, State::Working);
                 continue;
             }
-            self.assign(i, rows, State::Working);
+            rows.begin(i);
+            self.rebuild(i, rows);
         }
     }
 

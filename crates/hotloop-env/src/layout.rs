@@ -353,6 +353,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_finite_is_found_in_any_leaf() {
+        let double = |low: f64| {
+            Space::Box(BoxSpace {
+                shape: vec![2],
+                low: low.into(),
+                high: f64::INFINITY.into(),
+                dtype: DType::F64,
+                image: None,
+            })
+        };
+        let space = Space::dict([
+            ("mode", Space::discrete(3)),
+            ("near", Space::unbounded(&[5])),
+            ("far", double(0.0)),
+        ]);
+        let mut buf = crate::ObservationBuf::new(&Layout::new(&space).unwrap());
+        let mut write = |near: [f32; 5], far: [f64; 2]| {
+            buf.as_mut().key("near").unwrap().write(&near).unwrap();
+            buf.as_mut().key("far").unwrap().write(&far).unwrap();
+            buf.check_finite().map_err(|error| error.to_string())
+        };
+        let far = [f32::MAX as f64 * 2.0, 0.0];
+        assert_eq!(write([f32::MAX, -f32::MAX, 0.0, -0.0, 1e-45], far), Ok(()));
+        for (bad, text) in [(f32::NAN, "NaN"), (f32::NEG_INFINITY, "-inf")] {
+            for i in 0..5 {
+                let mut near = [1.0; 5];
+                near[i] = bad;
+                let expected = format!("observation key \"near\": element {i} is {text}");
+                assert_eq!(write(near, far), Err(expected));
+            }
+        }
+        let error = write([0.0; 5], [0.0, f64::INFINITY]).unwrap_err();
+        assert_eq!(error, "observation key \"far\": element 1 is inf");
+    }
+
+    #[test]
     fn a_path_names_one_leaf() {
         let inner = Space::dict([("b", Space::discrete(2))]);
         let space = Space::dict([("a", inner), ("a/b", Space::discrete(3))]);

@@ -120,6 +120,49 @@ fn br_08_br_09_br_44_the_slab_is_as_after_a_synchronous_block() {
     }
 }
 
+/// One lane that panics in its second step; what is built in its place, too, is unfit for a while.
+fn unlucky() -> impl Fn() -> Result<Count, EnvError> {
+    let built = AtomicU32::new(0);
+    move || {
+        let count = Count::new(3, End::Truncated);
+        Ok(match built.fetch_add(1, Ordering::Relaxed) {
+            0 => count.with(Mishap::PanicInStep, 0, 1),
+            1 => count.with(Mishap::PanicInReset, 1, 0),
+            2 => return Err("the server is gone".into()),
+            3 => panic!("the server is not back"),
+            4 => count.with(Mishap::ErrorInReset, 2, 0),
+            _ => count,
+        })
+    }
+}
+
+#[test]
+fn br_44_repeated_failures_are_counted_alike() {
+    let mut sync = Copies::new(1, unlucky()).unwrap();
+    let make = unlucky();
+    let mut slow = AsyncCopies::new(1, move || {
+        Ok(Slow {
+            env: make()?,
+            waits: 1,
+        })
+    })
+    .unwrap();
+    let mut expected = Slab::new(sync.spaces(), 1);
+    let mut got = Slab::new(sync.spaces(), 1);
+    for _ in 0..9 {
+        let row = expected.turn(|rows| sync.step(rows));
+        assert_eq!(got.drive(&mut slow), row);
+    }
+    assert_eq!(
+        format!("{:?}", got.faults),
+        format!("{:?}", expected.faults)
+    );
+    use FaultPhase::{Build, Reset, Step};
+    let phases: Vec<_> = got.faults.iter().map(|fault| fault.phase).collect();
+    assert_eq!(phases, [Step, Reset, Build, Build, Reset]);
+    assert_eq!(got.faults[4].in_a_row, 5);
+}
+
 /// Observes what it draws.
 struct Draws(f32);
 
