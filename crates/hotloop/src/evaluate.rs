@@ -134,7 +134,7 @@ impl Row {
 ///
 /// # Errors
 /// If an environment fails (an evaluation does not go on with half an episode), or the network does.
-pub fn play_episodes(
+pub(crate) fn play_episodes(
     block: &mut Block,
     spaces: &Spaces,
     actor: &mut Actor,

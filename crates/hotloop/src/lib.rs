@@ -3,6 +3,7 @@
 
 mod agent;
 mod assemble;
+pub mod bench;
 mod checkpointing;
 pub mod config;
 mod error;

@@ -1,0 +1,227 @@
+//! Benchmark scenarios: how fast the parts of a run are, and the whole of it.
+//!
+//! Each warms up, measures for a while and reports env steps (or rows) per second with the settings
+//! that made them. They measure speed and assert nothing.
+
+use crate::config::{Config, Mode, Origins};
+use crate::{Error, Trainer, assemble, threads};
+use hotloop_env::{EnvOptions, EnvSpec, Registry, Spaces};
+use hotloop_learn::{Actor, ActorPolicy, Choice, Learner, PolicyStore, device};
+use hotloop_rollout::{Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What a scenario measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct BenchReport {
+    /// The scenario.
+    pub scenario: &'static str,
+    /// Env steps per second; rows per second where nothing steps.
+    pub steps_per_s: f64,
+    /// Steps or rows measured.
+    pub steps: u64,
+    /// Seconds measured.
+    pub wall_s: f64,
+    /// The settings that matter to the scenario.
+    pub settings: BTreeMap<&'static str, serde_json::Value>,
+}
+
+/// What a scenario is made of.
+struct Bench<'a> {
+    config: &'a Config,
+    spec: &'a EnvSpec,
+    options: EnvOptions,
+    spaces: Spaces,
+}
+
+impl<'a> Bench<'a> {
+    fn new(registry: &'a Registry, config: &'a Config, origins: &Origins) -> Result<Self, Error> {
+        config.validate(registry, origins)?;
+        let (spec, options) = config.env.resolve(registry, origins)?;
+        let spaces = spec.spaces(&options)?;
+        assemble::check_memory(&assemble::rollout(config), &spaces)?;
+        Ok(Self { config, spec, options, spaces })
+    }
+
+    fn rollout(&self, settings: RolloutConfig, policies: Vec<Box<dyn Policy>>) -> Result<Rollout, Error> {
+        let make = |_first, lanes| self.spec.make(&self.options, lanes);
+        Ok(Rollout::start(settings, self.spaces.clone(), make, policies, None)?)
+    }
+
+    fn learner(&self) -> Result<Learner, Error> {
+        Ok(Learner::new(
+            assemble::learner(self.config),
+            assemble::network(self.config, &self.spaces)?,
+            assemble::algorithm(self.config),
+            &self.spaces,
+            device::open(&self.config.device)?,
+        )?)
+    }
+
+    /// Fills one round of segments with the learner's policy.
+    fn fill(&self, learner: &Learner) -> Result<(Rollout, Vec<Segment>), Error> {
+        let store = Arc::new(PolicyStore::new());
+        learner.publish(&store)?;
+        let actor = Actor::new(learner.net().clone(), &self.spaces);
+        let policy = ActorPolicy::new(actor, store, self.config.seed);
+        let rollout = self.rollout(assemble::rollout(self.config), vec![Box::new(policy)])?;
+        for group in 0..rollout.groups() {
+            rollout.grant(group, 0)?;
+        }
+        let mut segments = (0..rollout.groups()).map(|_| rollout.recv()).collect::<Result<Vec<_>, _>>()?;
+        segments.sort_by_key(Segment::group);
+        Ok((rollout, segments))
+    }
+
+    fn report(&self, scenario: &'static str, (steps, wall): (u64, Duration)) -> BenchReport {
+        let config = self.config;
+        let settings: [(_, serde_json::Value); 11] = [
+            ("env", config.env.id.clone().into()),
+            ("envs", config.rollout.envs.into()),
+            ("envs_per_actor", config.rollout.lanes_per_actor().into()),
+            ("groups", assemble::rollout(config).effective_groups().into()),
+            ("horizon", config.rollout.horizon.into()),
+            ("hidden", config.network.hidden.clone().into()),
+            ("shared", config.network.shared.into()),
+            ("fast", config.network.fast.into()),
+            ("epochs", config.algo.epochs.into()),
+            ("minibatches", config.algo.minibatches.into()),
+            ("threads", config.threads().into()),
+        ];
+        BenchReport {
+            scenario,
+            steps_per_s: steps as f64 / wall.as_secs_f64(),
+            steps,
+            wall_s: wall.as_secs_f64(),
+            settings: settings.into(),
+        }
+    }
+}
+
+/// Does `round`, which returns its steps, over and over: unmeasured for a fifth of `seconds` and at
+/// least once, then for `seconds` and at least once.
+fn measure(seconds: f64, mut round: impl FnMut() -> Result<u64, Error>) -> Result<(u64, Duration), Error> {
+    let mut repeat = |seconds: f64| {
+        let start = Instant::now();
+        let mut steps = 0;
+        loop {
+            steps += round()?;
+            if start.elapsed().as_secs_f64() >= seconds {
+                return Ok::<_, Error>((steps, start.elapsed()));
+            }
+        }
+    };
+    repeat(seconds / 5.0)?;
+    repeat(seconds)
+}
+
+/// Chooses action 0 everywhere: rollouts without inference.
+struct Constant;
+
+impl Policy for Constant {
+    fn decide(&mut self, batch: &mut Batch<'_>) -> Result<(), PolicyError> {
+        if !batch.bootstrap() {
+            batch.outputs().actions.fill(0);
+        }
+        Ok(())
+    }
+}
+
+/// Env steps per second of the rollout alone: actors, scheduler and slab with a constant policy.
+///
+/// # Errors
+/// If the configuration cannot be used or the environments fail.
+pub fn rollout(registry: &Registry, config: &Config, origins: &Origins, seconds: f64) -> Result<BenchReport, Error> {
+    let bench = Bench::new(registry, config, origins)?;
+    let settings = RolloutConfig { segments_per_group: 2, ..assemble::rollout(config) };
+    let workers = settings.effective_groups().min(config.threads());
+    let policies = (0..workers).map(|_| Box::new(Constant) as Box<dyn Policy>).collect();
+    let rollout = bench.rollout(settings, policies)?;
+    for group in (0..rollout.groups()).chain(0..rollout.groups()) {
+        rollout.grant(group, 0)?;
+    }
+    let measured = measure(seconds, || {
+        let segment = rollout.recv()?;
+        let rows = segment.rows() * segment.lanes();
+        let valid = segment.valid()[..rows].iter().map(|&valid| u64::from(valid)).sum();
+        let group = segment.group();
+        drop(segment);
+        rollout.grant(group, 0)?;
+        Ok(valid)
+    })?;
+    Ok(bench.report("rollout", measured))
+}
+
+/// Rows per second that one inference worker decides on: features, network, choice of actions.
+///
+/// # Errors
+/// If the configuration cannot be used or libtorch fails.
+pub fn inference(registry: &Registry, config: &Config, origins: &Origins, seconds: f64) -> Result<BenchReport, Error> {
+    let bench = Bench::new(registry, config, origins)?;
+    let mut learner = bench.learner()?;
+    let measured = threads::run("hotloop-infer", || {
+        let (_rollout, segments) = bench.fill(&learner)?;
+        let first = &segments[0];
+        let lanes = first.lanes();
+        let observations = &first.observations()[..lanes * bench.spaces.observation.record_bytes()];
+        let masks = &first.masks()[..lanes * bench.spaces.action.mask_bytes()];
+        let mut words = vec![0u64; (lanes * bench.spaces.action.record_bytes()).div_ceil(8)];
+        let actions = &mut bytemuck::cast_slice_mut(&mut words)[..lanes * bench.spaces.action.record_bytes()];
+        let mut actor = Actor::new(learner.net().clone(), &bench.spaces);
+        let philox = hotloop_env::Philox::new(config.seed, hotloop_env::Stream::Action);
+        let learner = &mut learner;
+        let mut decision = 0;
+        measure(seconds, || {
+            decision += 1;
+            let draw = |row| (row as u64, decision);
+            actor.play(learner.params(), None, Choice::Sample, &philox, observations, masks, draw, actions)?;
+            Ok(lanes as u64)
+        })
+    })?;
+    Ok(bench.report("inference", measured))
+}
+
+/// Rows per second that the learner trains on, all epochs included: the batch is the same each time.
+///
+/// # Errors
+/// If the configuration cannot be used or libtorch fails.
+pub fn learner(registry: &Registry, config: &Config, origins: &Origins, seconds: f64) -> Result<BenchReport, Error> {
+    let bench = Bench::new(registry, config, origins)?;
+    let mut learner = bench.learner()?;
+    let measured = threads::run("hotloop-learner", || {
+        let (_rollout, segments) = bench.fill(&learner)?;
+        let learner = &mut learner;
+        measure(seconds, || Ok(learner.update(&segments, u64::MAX)?.rows as u64))
+    })?;
+    Ok(bench.report("learner", measured))
+}
+
+/// Env steps per second of whole training, from the first step to the last update. The run's directory
+/// is a temporary one.
+///
+/// # Errors
+/// If the configuration cannot be used or the run fails.
+pub fn train(registry: &Registry, config: &Config, origins: &Origins) -> Result<BenchReport, Error> {
+    let bench = Bench::new(registry, config, origins)?;
+    let dir = std::env::temp_dir().join(format!("hotloop-bench-{}", std::process::id()));
+    let outcome = Trainer::builder()
+        .registry(registry.clone())
+        .config(config.clone())
+        .origins(origins.clone())
+        .run_dir(&dir)
+        .build()
+        .and_then(Trainer::train);
+    // It was only there because every run has one.
+    let _ = std::fs::remove_dir_all(&dir);
+    let report = outcome?;
+    let wall = Duration::from_secs_f64(report.wall_s);
+    let mut bench = bench.report("train", (report.env_steps, wall));
+    let mode = match config.rollout.mode {
+        Mode::Sync => "sync",
+        Mode::Overlap => "overlap",
+    };
+    bench.settings.insert("mode", mode.into());
+    Ok(bench)
+}
