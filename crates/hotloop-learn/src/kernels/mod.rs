@@ -6,8 +6,11 @@
 //! matrices are row-major and dense. Nothing here may allocate or read the clock.
 
 mod body;
+mod products;
 #[cfg(test)]
 mod tests;
+
+pub use products::{pack, pack_transposed, packed_len};
 
 use std::sync::OnceLock;
 
@@ -28,8 +31,16 @@ pub struct AdamStep {
     pub grad_scale: f32,
 }
 
+/// What the bodies need to know about an instruction set.
+trait Isa {
+    /// Whether it has a fused multiply-add.
+    const FMA: bool;
+    /// Rows of a matrix tile of 16 columns that fit its registers.
+    const TILE_ROWS: usize;
+}
+
 macro_rules! kernels {
-    ($( $(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?; )*) => {
+    ($( $(#[$doc:meta])* fn $module:ident::$name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?; )*) => {
         struct Table {
             isa: &'static str,
             $( $name: unsafe fn($($ty),*) $(-> $ret)?, )*
@@ -37,28 +48,39 @@ macro_rules! kernels {
 
         #[cfg(target_arch = "x86_64")]
         mod avx512 {
-            use super::{AdamStep, body};
+            use super::{AdamStep, body, products};
+            struct Here;
+            // 32 registers of 16 lanes.
+            impl super::Isa for Here { const FMA: bool = true; const TILE_ROWS: usize = 12; }
             $( #[target_feature(enable = "avx512f,avx2,fma")]
-               pub(super) fn $name($($arg: $ty),*) $(-> $ret)? { body::$name::<true>($($arg),*) } )*
+               pub(super) fn $name($($arg: $ty),*) $(-> $ret)? { $module::$name::<Here>($($arg),*) } )*
             pub(super) static TABLE: super::Table = super::Table { isa: "avx512", $( $name, )* };
         }
 
         #[cfg(target_arch = "x86_64")]
         mod avx2 {
-            use super::{AdamStep, body};
+            use super::{AdamStep, body, products};
+            struct Here;
+            // 16 registers of 8 lanes.
+            impl super::Isa for Here { const FMA: bool = true; const TILE_ROWS: usize = 6; }
             $( #[target_feature(enable = "avx2,fma")]
-               pub(super) fn $name($($arg: $ty),*) $(-> $ret)? { body::$name::<true>($($arg),*) } )*
+               pub(super) fn $name($($arg: $ty),*) $(-> $ret)? { $module::$name::<Here>($($arg),*) } )*
             pub(super) static TABLE: super::Table = super::Table { isa: "avx2", $( $name, )* };
         }
 
         mod portable {
-            use super::{AdamStep, body};
-            // Every aarch64 machine has NEON with fused multiply-add; elsewhere an unfused
-            // product is far cheaper than a library call.
-            const FMA: bool = cfg!(target_arch = "aarch64");
-            $( pub(super) fn $name($($arg: $ty),*) $(-> $ret)? { body::$name::<FMA>($($arg),*) } )*
+            use super::{AdamStep, Isa, body, products};
+            const NEON: bool = cfg!(target_arch = "aarch64");
+            struct Here;
+            impl Isa for Here {
+                // Every aarch64 machine has NEON with fused multiply-add and 32 registers of 4
+                // lanes; elsewhere an unfused product is far cheaper than a library call.
+                const FMA: bool = NEON;
+                const TILE_ROWS: usize = if NEON { 6 } else { 2 };
+            }
+            $( pub(super) fn $name($($arg: $ty),*) $(-> $ret)? { $module::$name::<Here>($($arg),*) } )*
             pub(super) static TABLE: super::Table = super::Table {
-                isa: if FMA { "neon" } else { "portable" },
+                isa: if NEON { "neon" } else { "portable" },
                 $( $name, )*
             };
         }
@@ -72,25 +94,30 @@ macro_rules! kernels {
 
 kernels! {
     /// In-place hyperbolic tangent, absolute error below 5e-7; NaN stays NaN, ±∞ gives ±1.
-    fn tanh(x: &mut [f32]);
+    fn body::tanh(x: &mut [f32]);
     /// `x = tanh(x + bias)` for rows of `bias.len()`.
-    fn bias_tanh(x: &mut [f32], bias: &[f32]);
+    fn body::bias_tanh(x: &mut [f32], bias: &[f32]);
     /// `x = max(x + bias, 0)` for rows of `bias.len()`; NaN stays NaN.
-    fn bias_relu(x: &mut [f32], bias: &[f32]);
+    fn body::bias_relu(x: &mut [f32], bias: &[f32]);
     /// `x = x + bias` for rows of `bias.len()`.
-    fn bias_add(x: &mut [f32], bias: &[f32]);
-    /// `d *= 1 - y²` (y = tanh of the layer) and `bias_grad = Σ_rows d`.
-    fn tanh_backward(d: &mut [f32], y: &[f32], bias_grad: &mut [f32]);
-    /// `d = 0 where y <= 0` and `bias_grad = Σ_rows d`.
-    fn relu_backward(d: &mut [f32], y: &[f32], bias_grad: &mut [f32]);
-    /// `sums = Σ_rows d` for rows of `sums.len()`.
-    fn column_sums(d: &[f32], sums: &mut [f32]);
+    fn body::bias_add(x: &mut [f32], bias: &[f32]);
+    /// `out = a · B` for rows of `k`, where [`pack`] or [`pack_transposed`] made `panels` of the
+    /// `k × n` matrix B. A row's result does not depend on the rows around it.
+    fn products::matmul(a: &[f32], k: usize, panels: &[f32], n: usize, out: &mut [f32]);
+    /// `out += dᵀ · h` for rows of `m` (d) and `n` (h); `out` is `m × n`.
+    fn products::add_outer(d: &[f32], m: usize, h: &[f32], n: usize, out: &mut [f32]);
+    /// `d *= 1 - y²` (y = tanh of the layer) and `bias_grad += Σ_rows d`.
+    fn body::tanh_backward(d: &mut [f32], y: &[f32], bias_grad: &mut [f32]);
+    /// `d = 0 where y <= 0` and `bias_grad += Σ_rows d`.
+    fn body::relu_backward(d: &mut [f32], y: &[f32], bias_grad: &mut [f32]);
+    /// `sums += Σ_rows d` for rows of `sums.len()`.
+    fn body::column_sums(d: &[f32], sums: &mut [f32]);
     /// `y += x`.
-    fn add_assign(y: &mut [f32], x: &[f32]);
+    fn body::add_assign(y: &mut [f32], x: &[f32]);
     /// `Σ x²`, accumulated in f64.
-    fn sum_squares(x: &[f32]) -> f64;
+    fn body::sum_squares(x: &[f32]) -> f64;
     /// One Adam step on flat arrays (Kingma & Ba 2015, in PyTorch's arrangement).
-    fn adam(w: &mut [f32], m: &mut [f32], v: &mut [f32], g: &[f32], step: &AdamStep);
+    fn body::adam(w: &mut [f32], m: &mut [f32], v: &mut [f32], g: &[f32], step: &AdamStep);
 }
 
 /// Name of the instruction set in use: `avx512`, `avx2`, `neon` or `portable`.

@@ -100,7 +100,7 @@ fn backward_passes_and_column_sums_agree_with_f64() {
         let y = &y[1..];
         each_table(|t| {
             let (mut dt, mut dr) = (d.clone(), d.clone());
-            let (mut st, mut sr, mut s) = (vec![9.0; width], vec![9.0; width], vec![9.0; width]);
+            let (mut st, mut sr, mut s) = (vec![0.5; width], vec![0.5; width], vec![0.5; width]);
             // SAFETY: `available` lists only tables this machine can run.
             unsafe {
                 (t.tanh_backward)(&mut dt, y, &mut st);
@@ -108,7 +108,8 @@ fn backward_passes_and_column_sums_agree_with_f64() {
                 (t.column_sums)(&d, &mut s);
             }
             for c in 0..width {
-                let (mut et, mut er, mut e) = (0.0f64, 0.0f64, 0.0f64);
+                // The sums are added to what is there.
+                let (mut et, mut er, mut e) = (0.5f64, 0.5f64, 0.5f64);
                 for r in 0..rows {
                     let i = r * width + c;
                     let (di, yi) = (f64::from(d[i]), f64::from(y[i]));
@@ -146,4 +147,76 @@ fn sums_of_squares_do_not_overflow_and_keep_nan() {
         }
     });
     assert!(!instruction_set().is_empty());
+}
+
+#[test]
+fn products_agree_with_f64_at_every_remainder() {
+    for (rows, k, n) in [
+        (1, 1, 1),
+        (13, 5, 3),
+        (48, 64, 64),
+        (25, 4, 17),
+        (7, 33, 40),
+        (6, 3, 16),
+    ] {
+        let (a, b) = (values(rows * k, 1.0), values(k * n, 1.0));
+        let transposed: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
+        let (mut panels, mut same) = (vec![9.0; packed_len(k, n)], vec![9.0; packed_len(k, n)]);
+        pack(&b, k, n, &mut panels);
+        pack_transposed(&transposed, k, n, &mut same);
+        assert_eq!(panels, same);
+        each_table(|t| {
+            let mut out = vec![9.0; rows * n];
+            // SAFETY: `available` lists only tables this machine can run.
+            unsafe { (t.matmul)(&a, k, &panels, n, &mut out) };
+            for (i, got) in out.iter().enumerate() {
+                let (r, c) = (i / n, i % n);
+                let exact: f64 = (0..k)
+                    .map(|j| f64::from(a[r * k + j]) * f64::from(b[j * n + c]))
+                    .sum();
+                assert!(
+                    (f64::from(*got) - exact).abs() < 1e-5,
+                    "{} {rows}×{k}×{n}",
+                    t.isa
+                );
+            }
+            // Each row alone gives the same bits as in company.
+            for (row, expected) in a.chunks(k).zip(out.chunks(n)) {
+                let mut alone = vec![9.0; n];
+                // SAFETY: as above.
+                unsafe { (t.matmul)(row, k, &panels, n, &mut alone) };
+                assert_eq!(alone, expected);
+            }
+        });
+    }
+}
+
+#[test]
+fn outer_products_agree_with_f64_at_every_remainder() {
+    for (rows, m, n) in [
+        (1, 1, 1),
+        (13, 5, 3),
+        (48, 64, 64),
+        (25, 3, 17),
+        (7, 33, 40),
+        (50, 4, 64),
+    ] {
+        let (d, h) = (values(rows * m, 1.0), values(rows * n, 1.0));
+        each_table(|t| {
+            let mut out = vec![0.5; m * n];
+            // SAFETY: `available` lists only tables this machine can run.
+            unsafe { (t.add_outer)(&d, m, &h, n, &mut out) };
+            for (i, got) in out.iter().enumerate() {
+                let (a, b) = (i / n, i % n);
+                let sum: f64 = (0..rows)
+                    .map(|r| f64::from(d[r * m + a]) * f64::from(h[r * n + b]))
+                    .sum();
+                assert!(
+                    (f64::from(*got) - sum - 0.5).abs() < 1e-5,
+                    "{} {rows}×{m}×{n}",
+                    t.isa
+                );
+            }
+        });
+    }
 }

@@ -1,8 +1,7 @@
 //! The actor-critic multilayer perceptron: its parameters, its forward pass and its gradient.
 //!
 //! Two implementations of the same function: `plain` runs everything through autograd, on any
-//! device; `fast` runs products by libtorch and everything else by [`crate::kernels`] on host
-//! memory, with a hand-written backward pass. They agree to rounding, which the tests assert.
+//! device; `fast` is [`crate::kernels`] on host memory with a hand-written backward pass. They agree to rounding, which the tests assert.
 
 mod fast;
 mod plain;
@@ -17,7 +16,11 @@ use crate::{
     params::{ParamLayout, Params},
 };
 use std::sync::Arc;
-use tch::{Device, Tensor};
+use tch::{Device, Kind, Tensor};
+
+/// Elements of the largest weight that the kernels take: half a megabyte, what a second cache
+/// holds. libtorch's blocked products are better beyond.
+const LARGEST_WEIGHT: usize = 1 << 17;
 
 /// Nonlinearity of the hidden layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -64,10 +67,23 @@ struct Linear {
     bias: usize,
 }
 
+/// One linear layer as a range of the arena; several heads on one trunk are one of them.
+#[derive(Clone, Copy, Debug)]
+struct Dense {
+    /// Offset of the weight, `[outputs, inputs]`.
+    weight: usize,
+    /// Offset of the bias, `[outputs]`.
+    bias: usize,
+    inputs: usize,
+    outputs: usize,
+}
+
 /// A stack of hidden layers and the heads on top of it.
 #[derive(Clone, Debug)]
 struct Tower {
     layers: Vec<Linear>,
+    /// The hidden layers and, last, the heads together.
+    dense: Vec<Dense>,
     policy: Option<Linear>,
     value: Option<Linear>,
 }
@@ -161,11 +177,58 @@ impl ActorCritic {
     pub fn forward(&self, params: &Params, x: &Tensor) -> Result<Outputs, LearnError> {
         self.check(params, x)?;
         let _guard = tch::no_grad_guard();
-        if self.fast_applies(params, x) {
-            fast::forward(self, params, x)
-        } else {
-            plain::forward(self, &plain::views(self, params), x)
+        if !self.fast_applies(params, x) {
+            return plain::forward(self, &plain::views(self, params), x);
         }
+        let (n, on_host) = (x.size()[0], (Kind::Float, Device::Cpu));
+        let outputs = Outputs {
+            head: Tensor::empty([n, self.spec.head.outputs() as i64], on_host),
+            value: Tensor::empty([n], on_host),
+            log_std: self.log_std.map(|i| params.view(i).shallow_clone()),
+        };
+        // SAFETY: the outputs were made just now; weights and rows are lent for this call, and
+        // weights are only written between passes, by the owner of their arena.
+        unsafe {
+            let (w, x) = (params.host(), memory::f32s(x));
+            let (head, value) = (
+                memory::f32s_mut(&outputs.head),
+                memory::f32s_mut(&outputs.value),
+            );
+            fast::forward(self, w, x, head, value);
+        }
+        Ok(outputs)
+    }
+
+    /// Evaluates rows `x` (`n × inputs`) on host memory, without a tensor: logits or means into
+    /// `head` (`n × outputs`), values into `value` (`n`). Returns `false`, having done nothing, where
+    /// [`ActorCritic::forward`] would not use the kernels.
+    ///
+    /// # Panics
+    /// If a slice has another length.
+    pub fn forward_host(
+        &self,
+        params: &Params,
+        x: &[f32],
+        head: &mut [f32],
+        value: &mut [f32],
+    ) -> bool {
+        let n = value.len();
+        assert_eq!(
+            x.len(),
+            n * self.spec.inputs,
+            "observations: n × inputs elements"
+        );
+        assert_eq!(
+            head.len(),
+            n * self.spec.head.outputs(),
+            "head: n × outputs elements"
+        );
+        let applies = params.layout() == &self.layout && self.kernels_apply(params);
+        if applies {
+            // SAFETY: weights are only written between passes, by the owner of their arena.
+            fast::forward(self, unsafe { params.host() }, x, head, value);
+        }
+        applies
     }
 
     /// The gradient of `objective` over rows `x` `[n, inputs]`, written (not added) into `grads`,
@@ -200,10 +263,19 @@ impl ActorCritic {
     }
 
     fn fast_applies(&self, params: &Params, x: &Tensor) -> bool {
+        memory::is_dense_host_f32(x) && self.kernels_apply(params)
+    }
+
+    /// Whether the weights are on the host, and small enough for the kernels.
+    fn kernels_apply(&self, params: &Params) -> bool {
+        let largest = |t: &Tower| t.dense.iter().map(|d| d.inputs * d.outputs).max();
         self.spec.fast
-            && !self.spec.hidden.is_empty()
-            && memory::is_dense_host_f32(x)
             && memory::is_dense_host_f32(params.flat())
+            && self
+                .towers
+                .iter()
+                .filter_map(largest)
+                .all(|n| n <= LARGEST_WEIGHT)
     }
 
     fn check(&self, params: &Params, x: &Tensor) -> Result<(), LearnError> {
@@ -246,12 +318,33 @@ fn tower(layout: &mut ParamLayout, spec: &MlpSpec, name: &str, policy: bool, val
     let biases: Vec<usize> = wanted()
         .map(|(_, head, n)| layout.push(format!("{head}.bias"), &[*n as i64]))
         .collect();
+    let at = |i: usize| layout.entries()[i].offset;
+    let mut dense: Vec<Dense> = layers
+        .iter()
+        .map(|l: &Linear| {
+            let shape = &layout.entries()[l.weight].shape;
+            let (outputs, inputs) = (shape[0] as usize, shape[1] as usize);
+            Dense {
+                weight: at(l.weight),
+                bias: at(l.bias),
+                inputs,
+                outputs,
+            }
+        })
+        .collect();
+    dense.push(Dense {
+        weight: at(weights[0]),
+        bias: at(biases[0]),
+        inputs: width,
+        outputs: wanted().map(|h| h.2).sum(),
+    });
     let mut linears = weights
         .into_iter()
         .zip(biases)
         .map(|(weight, bias)| Linear { weight, bias });
     Tower {
         layers,
+        dense,
         policy: if policy { linears.next() } else { None },
         value: if value { linears.next() } else { None },
     }

@@ -246,3 +246,30 @@ fn wrong_inputs_and_specs_are_errors() {
     );
     assert!(ActorCritic::new(MlpSpec { inputs: 0, ..good }).is_err());
 }
+
+#[test]
+fn a_rows_outputs_do_not_depend_on_its_batch() {
+    let head = HeadSpec::Categorical { n: 3 };
+    let net = ActorCritic::new(spec(false, Activation::Tanh, head, &[64, 33])).unwrap();
+    let (params, x) = (weights(&net), rows(101));
+    let whole = net.forward(&params, &x).unwrap();
+    for n in [1, 7, 50] {
+        let part = net.forward(&params, &x.narrow(0, 13, n)).unwrap();
+        assert_eq!(part.head, whole.head.narrow(0, 13, n));
+        assert_eq!(part.value, whole.value.narrow(0, 13, n));
+    }
+    let (mut h, mut v) = (vec![0.0; 101 * 3], vec![0.0; 101]);
+    let elements = Vec::<f32>::try_from(x.reshape([-1])).unwrap();
+    assert!(net.forward_host(&params, &elements, &mut h, &mut v));
+    assert_eq!(Tensor::from_slice(&h).view([101, 3]), whole.head);
+    assert_eq!(Tensor::from_slice(&v), whole.value);
+}
+
+#[test]
+fn networks_too_large_for_the_kernels_fall_back() {
+    let head = HeadSpec::Categorical { n: 2 };
+    let net = ActorCritic::new(spec(true, Activation::Tanh, head, &[400, 400])).unwrap();
+    let params = weights(&net);
+    assert!(!net.forward_host(&params, &[0.0; 5], &mut [0.0; 2], &mut [0.0]));
+    assert_eq!(net.forward(&params, &rows(3)).unwrap().head.size(), [3, 2]);
+}

@@ -1,0 +1,166 @@
+//! Products of tall matrices with small ones, as they occur in narrow networks.
+//!
+//! A tile of the result stays in registers while the inner dimension runs; the small matrix is
+//! packed into panels of 16 columns, so that each step reads one line of it. For the layers that
+//! fit the caches this runs at the speed of the multipliers, and spares a library's dispatch, its
+//! temporary tensors and the passes between the products. Larger layers belong to libtorch.
+
+use super::{Isa, body::madd};
+
+/// Columns of a tile and of a packed panel.
+const COLUMNS: usize = 16;
+/// Columns of the panel of a matrix with no more than these (policy and value heads).
+const NARROW: usize = 8;
+/// Rows of a tile of [`add_outer`].
+const OUTER_ROWS: usize = 4;
+
+fn panel_width(n: usize) -> usize {
+    if n <= NARROW { NARROW } else { COLUMNS }
+}
+
+/// Elements that the panels of a `k × n` matrix take.
+pub fn packed_len(k: usize, n: usize) -> usize {
+    n.next_multiple_of(panel_width(n)) * k
+}
+
+/// Packs a `k × n` row-major matrix for [`super::matmul`]; missing columns become 0.
+pub fn pack(b: &[f32], k: usize, n: usize, panels: &mut [f32]) {
+    let width = panel_width(n);
+    for (p, panel) in panels.chunks_exact_mut(k * width).enumerate() {
+        let columns = width.min(n - p * width);
+        for (line, row) in panel.chunks_exact_mut(width).zip(b.chunks_exact(n)) {
+            line[..columns].copy_from_slice(&row[p * width..][..columns]);
+            line[columns..].fill(0.0);
+        }
+    }
+}
+
+/// Packs the transpose of an `n × k` row-major matrix (a layer's weight), as [`pack`] would.
+pub fn pack_transposed(w: &[f32], k: usize, n: usize, panels: &mut [f32]) {
+    let width = panel_width(n);
+    for (p, panel) in panels.chunks_exact_mut(k * width).enumerate() {
+        let columns = width.min(n - p * width);
+        for (i, line) in panel.chunks_exact_mut(width).enumerate() {
+            for (c, x) in line[..columns].iter_mut().enumerate() {
+                *x = w[(p * width + c) * k + i];
+            }
+            line[columns..].fill(0.0);
+        }
+    }
+}
+
+/// `ROWS × WIDTH` elements of `a · panel`. The order of the additions is that of `k` alone.
+#[inline(always)]
+fn tile<I: Isa, const ROWS: usize, const WIDTH: usize>(
+    a: &[f32],
+    k: usize,
+    panel: &[f32],
+) -> [[f32; WIDTH]; ROWS] {
+    let rows: [&[f32]; ROWS] = std::array::from_fn(|r| &a[r * k..(r + 1) * k]);
+    let mut sums = [[0.0f32; WIDTH]; ROWS];
+    for (i, line) in panel.as_chunks::<WIDTH>().0[..k].iter().enumerate() {
+        for (sums, row) in sums.iter_mut().zip(rows) {
+            let x = row[i];
+            for (sum, b) in sums.iter_mut().zip(line) {
+                *sum = madd::<I>(x, *b, *sum);
+            }
+        }
+    }
+    sums
+}
+
+#[inline(always)]
+fn panels<I: Isa, const ROWS: usize, const WIDTH: usize>(
+    a: &[f32],
+    k: usize,
+    packed: &[f32],
+    n: usize,
+    out: &mut [f32],
+) {
+    for (p, panel) in packed.chunks_exact(k * WIDTH).enumerate() {
+        let start = p * WIDTH;
+        let columns = WIDTH.min(n - start);
+        let store = |sums: &[f32; WIDTH], row: &mut [f32]| {
+            if let Ok(whole) = <&mut [f32; WIDTH]>::try_from(&mut row[start..start + columns]) {
+                *whole = *sums;
+            } else {
+                row[start..start + columns].copy_from_slice(&sums[..columns]);
+            }
+        };
+        let (a_tiles, out_tiles) = (a.chunks_exact(ROWS * k), out.chunks_exact_mut(ROWS * n));
+        let (a_rest, done) = (a_tiles.remainder(), a_tiles.len() * ROWS * n);
+        for (a, out) in a_tiles.zip(out_tiles) {
+            let sums = tile::<I, ROWS, WIDTH>(a, k, panel);
+            for (sums, row) in sums.iter().zip(out.chunks_exact_mut(n)) {
+                store(sums, row);
+            }
+        }
+        for (a, row) in a_rest.chunks_exact(k).zip(out[done..].chunks_exact_mut(n)) {
+            store(&tile::<I, 1, WIDTH>(a, k, panel)[0], row);
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn matmul<I: Isa>(a: &[f32], k: usize, packed: &[f32], n: usize, out: &mut [f32]) {
+    match (panel_width(n), I::TILE_ROWS) {
+        (NARROW, 12) => panels::<I, 12, NARROW>(a, k, packed, n, out),
+        (NARROW, 6) => panels::<I, 6, NARROW>(a, k, packed, n, out),
+        (NARROW, _) => panels::<I, 2, NARROW>(a, k, packed, n, out),
+        (_, 12) => panels::<I, 12, COLUMNS>(a, k, packed, n, out),
+        (_, 6) => panels::<I, 6, COLUMNS>(a, k, packed, n, out),
+        _ => panels::<I, 2, COLUMNS>(a, k, packed, n, out),
+    }
+}
+
+/// `ROWS` rows of the result, from row `first` on.
+#[inline(always)]
+fn outer_rows<I: Isa, const ROWS: usize>(
+    d: &[f32],
+    m: usize,
+    first: usize,
+    h: &[f32],
+    n: usize,
+    out: &mut [f32],
+) {
+    for start in (0..n).step_by(COLUMNS) {
+        let columns = COLUMNS.min(n - start);
+        let mut sums = [[0.0f32; COLUMNS]; ROWS];
+        for (d, h) in d.chunks_exact(m).zip(h.chunks_exact(n)) {
+            let d = &d[first..first + ROWS];
+            let h = &h[start..start + columns];
+            let line = match <&[f32; COLUMNS]>::try_from(h) {
+                Ok(whole) => *whole,
+                Err(_) => {
+                    let mut padded = [0.0; COLUMNS];
+                    padded[..columns].copy_from_slice(h);
+                    padded
+                }
+            };
+            for (sums, x) in sums.iter_mut().zip(d) {
+                for (sum, y) in sums.iter_mut().zip(&line) {
+                    *sum = madd::<I>(*x, *y, *sum);
+                }
+            }
+        }
+        for (sums, row) in sums.iter().zip(out[first * n..].chunks_exact_mut(n)) {
+            for (o, sum) in row[start..start + columns].iter_mut().zip(sums) {
+                *o += *sum;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn add_outer<I: Isa>(d: &[f32], m: usize, h: &[f32], n: usize, out: &mut [f32]) {
+    let whole = m - m % OUTER_ROWS;
+    for first in (0..whole).step_by(OUTER_ROWS) {
+        outer_rows::<I, OUTER_ROWS>(d, m, first, h, n, out);
+    }
+    match m - whole {
+        3 => outer_rows::<I, 3>(d, m, whole, h, n, out),
+        2 => outer_rows::<I, 2>(d, m, whole, h, n, out),
+        1 => outer_rows::<I, 1>(d, m, whole, h, n, out),
+        _ => {}
+    }
+}
