@@ -33,6 +33,7 @@ impl Config {
         self.env.resolve(registry, origins)?;
         let checks = [
             self.check_run(),
+            self.check_env(),
             self.check_rollout(),
             self.check_network(),
             self.check_algo(),
@@ -67,6 +68,16 @@ impl Config {
             self.until_return.is_none_or(f64::is_finite),
             "a finite number",
         )
+    }
+
+    fn check_env(&self) -> Check {
+        let ordered = |[low, high]: [f64; 2]| low <= high;
+        range(
+            "env.clip_reward",
+            self.env.clip_reward.is_none_or(ordered),
+            "[low, high] with low no more than high",
+        )?;
+        range("env.frame_stack", self.env.frame_stack <= 1024, "0 to 1024")
     }
 
     fn check_rollout(&self) -> Check {

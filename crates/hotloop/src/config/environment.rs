@@ -3,12 +3,12 @@
 use super::error::ConfigError;
 use super::keys::EnvConfig;
 use super::layers::Origins;
-use hotloop_env::{EnvOptions, EnvSpec, OptionValue, Registry};
+use hotloop_env::{EnvOptions, EnvSpec, OptionValue, Registry, Wrapping};
 use std::collections::BTreeMap;
 use toml::Value;
 
 impl EnvConfig {
-    /// The environment and its options, from the registry.
+    /// The environment and its options, wrappers included, from the registry.
     ///
     /// # Errors
     ///
@@ -44,7 +44,13 @@ impl EnvConfig {
         let options = spec
             .options(&given)
             .map_err(|e| error("options", origins.of("env.options"), e.to_string()))?;
-        Ok((spec, options))
+        let wrapping = Wrapping {
+            rescale_action: self.rescale_action,
+            clip_reward: self.clip_reward,
+            sign_reward: self.sign_reward,
+            frame_stack: self.frame_stack,
+        };
+        Ok((spec, options.wrapped(wrapping)))
     }
 }
 

@@ -39,6 +39,14 @@ section! {
     EnvConfig {
         /// The environment's id, as `hotloop envs` lists it.
         id: String = String::new(),
+        /// Scale box actions from [-1, 1] to the bounds of each dimension.
+        rescale_action: bool = false,
+        /// Clip rewards to [low, high]; not set: leave them. Logged returns are raw all the same.
+        clip_reward: Option<[f64; 2]> = None,
+        /// Replace rewards by their sign. Logged returns are raw all the same.
+        sign_reward: bool = false,
+        /// Show the policy the last so many observations at once; 0 for the last alone.
+        frame_stack: usize = 0,
         /// Options of the environment, as `hotloop envs` lists them (env.options.NAME = VALUE).
         options: BTreeMap<String, toml::Value> = BTreeMap::new(),
     }
@@ -276,10 +284,12 @@ mod tests {
 
     #[test]
     fn the_list_of_keys_is_that_of_the_types() {
-        let config = Config {
+        // What is not set is not written.
+        let mut config = Config {
             until_return: Some(1.0),
             ..Config::default()
         };
+        config.env.clip_reward = Some([-1.0, 1.0]);
         let written: toml::Table = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
         let mut flat = Vec::new();
         for (name, value) in &written {

@@ -303,6 +303,9 @@ fn expectation(message: &str) -> String {
         "a boolean" => "true or false".to_string(),
         "a string" => "a text".to_string(),
         "a sequence" => "a list, as in [64, 64]".to_string(),
+        "an array of length 2" | "fewer elements in array" => {
+            "two numbers, as in [-1.0, 1.0]".to_string()
+        }
         names => names.replace('`', "\""),
     }
 }

@@ -77,6 +77,12 @@ fn values_out_of_range_are_named_with_what_is_possible() {
             "algo.gamma = 1.5 (from --set) cannot be: expected 0 to 1",
         ),
         ("algo.gamma=nan", "algo.gamma = nan"),
+        (
+            "env.clip_reward=[1, -1]",
+            "env.clip_reward = [1.0, -1.0] (from --set)",
+        ),
+        ("env.clip_reward=[nan, 1]", "low no more than high"),
+        ("env.frame_stack=2000", "env.frame_stack = 2000"),
         ("algo.gae_lambda=-0.1", "algo.gae_lambda = -0.1"),
         ("algo.learning_rate=0", "expected more than 0"),
         ("algo.learning_rate=inf", "algo.learning_rate = inf"),
@@ -183,4 +189,18 @@ fn suggested_divisors_divide() {
     assert_eq!(divisor(64, 4), 4);
     assert_eq!(divisor(7, 3), 1);
     assert_eq!(divisor(64, 1000), 64);
+}
+
+#[test]
+fn wrappers_go_around_the_environment() {
+    let (config, origins) = Layers::new()
+        .set("env.id=Still-v0")
+        .unwrap()
+        .set("env.frame_stack=4")
+        .unwrap()
+        .finish();
+    let registry = registry();
+    let (spec, options) = config.env.resolve(&registry, &origins).unwrap();
+    let space = spec.spaces(&options).unwrap().observation_space;
+    assert_eq!(space, Space::unbounded(&[4, 1]));
 }

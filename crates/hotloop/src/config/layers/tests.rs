@@ -89,6 +89,11 @@ fn a_value_of_the_wrong_type_says_what_was_expected() {
         ("network.shared=yes", "expected true or false"),
         ("network.hidden=64", "expected a list, as in [64, 64]"),
         ("env.id=3", "expected a text"),
+        (
+            "env.clip_reward=1",
+            "expected two numbers, as in [-1.0, 1.0]",
+        ),
+        ("env.clip_reward=[0, 1, 2]", "expected two numbers"),
         ("rollout.mode=async", "expected \"sync\" or \"overlap\""),
         (
             "algo=3",
