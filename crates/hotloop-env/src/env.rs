@@ -115,6 +115,43 @@ impl<E: Env + ?Sized> Env for Box<E> {
 ///
 /// [`Copies`](crate::Copies) makes one of any [`Env`]; a batched simulator implements it directly. For
 /// every lane of `rows` exactly one outcome is given in every call: see [`Rows`].
+///
+/// ```
+/// use hotloop_env::{Rows, Transition, Turn, VectorEnv};
+///
+/// /// Counts to three in every lane, all lanes in one array.
+/// struct Counters { at: Vec<u32> }
+///
+/// impl VectorEnv for Counters {
+///     fn lanes(&self) -> usize { self.at.len() }
+///
+///     fn reset(&mut self, rows: &mut Rows<'_>) { self.step(rows) }
+///
+///     fn step(&mut self, rows: &mut Rows<'_>) {
+///         for lane in 0..self.at.len() {
+///             let mut place = match rows.turn(lane) {
+///                 Turn::Reset(_) => {
+///                     self.at[lane] = 0;
+///                     rows.begin(lane)
+///                 }
+///                 Turn::Step(action, _) => {
+///                     self.at[lane] += 1 + action.discrete() as u32;
+///                     if self.at[lane] >= 3 {
+///                         // Terminated: what follows is the first observation of the next episode.
+///                         self.at[lane] = 0;
+///                         rows.proceed(lane, Transition::terminated(1.0))
+///                     } else {
+///                         rows.proceed(lane, Transition::running(0.0))
+///                     }
+///                 }
+///             };
+///             if let Err(error) = place.write(&[self.at[lane] as f32]) {
+///                 rows.fail(lane, hotloop_env::FaultPhase::Step, false, error.to_string());
+///             }
+///         }
+///     }
+/// }
+/// ```
 pub trait VectorEnv: Send {
     /// The number of lanes.
     fn lanes(&self) -> usize;

@@ -243,7 +243,8 @@ impl Layout {
         self.leaves.iter().any(|leaf| leaf.dtype.is_float())
     }
 
-    /// An error that names the first element of `record` that is NaN or infinite.
+    /// An error that names the first element of `record` that is NaN or infinite, or would be as
+    /// `float32`.
     pub fn check_finite(&self, record: &[u8]) -> Result<(), EnvError> {
         for leaf in &self.leaves {
             let bytes = &record[leaf.bytes()];
@@ -292,7 +293,7 @@ fn not_finite<T: Element>(bytes: &[u8]) -> Option<(usize, f64)> {
     values
         .map(|x| x.to_f64())
         .enumerate()
-        .find(|(_, x)| !x.is_finite())
+        .find(|(_, x)| !(*x as f32).is_finite())
 }
 
 /// The spaces of an environment with their layouts.
@@ -374,7 +375,7 @@ mod tests {
             buf.as_mut().key("far").unwrap().write(&far).unwrap();
             buf.check_finite().map_err(|error| error.to_string())
         };
-        let far = [f32::MAX as f64 * 2.0, 0.0];
+        let far = [f32::MAX as f64, 0.0];
         assert_eq!(write([f32::MAX, -f32::MAX, 0.0, -0.0, 1e-45], far), Ok(()));
         for (bad, text) in [(f32::NAN, "NaN"), (f32::NEG_INFINITY, "-inf")] {
             for i in 0..5 {
@@ -384,8 +385,13 @@ mod tests {
                 assert_eq!(write(near, far), Err(expected));
             }
         }
-        let error = write([0.0; 5], [0.0, f64::INFINITY]).unwrap_err();
-        assert_eq!(error, "observation key \"far\": element 1 is inf");
+        for bad in [f64::INFINITY, 1e39] {
+            let error = write([0.0; 5], [0.0, bad]).unwrap_err();
+            assert!(
+                error.starts_with("observation key \"far\": element 1 is "),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -4,6 +4,37 @@ use crate::{EnvError, EnvSpec};
 use std::collections::BTreeMap;
 
 /// The environments that a program knows, by id.
+///
+/// ```
+/// use hotloop_env::{EnvSpec, Registry};
+/// # use hotloop_env::{ActionView, Env, EnvError, EnvRng, ObservationMut, ResetCtx, Space, Transition};
+/// # struct Pole { gravity: f64 }
+/// # impl Env for Pole {
+/// #     fn observation_space(&self) -> Space { Space::boxed(0.0, 1.0, &[1]) }
+/// #     fn action_space(&self) -> Space { Space::discrete(2) }
+/// #     fn reset(&mut self, _: &mut ResetCtx<'_>) -> Result<(), EnvError> { Ok(()) }
+/// #     fn step(&mut self, _: ActionView<'_>, _: &mut EnvRng) -> Result<Transition, EnvError> { Ok(Transition::running(self.gravity)) }
+/// #     fn observe(&mut self, out: &mut ObservationMut<'_>) -> Result<(), EnvError> { out.write(&[0.0f32]) }
+/// # }
+///
+/// let mut registry = Registry::new();
+/// registry.add(
+///     EnvSpec::new("Pole-v0", |options| Ok(Pole { gravity: options.float("gravity") }))
+///         .about("balance a pole")
+///         .option("gravity", 9.8, "in m/s²")
+///         .time_limit(500),
+/// );
+///
+/// let spec = registry.get("Pole-v0")?;
+/// let options = spec.options(&[("gravity".to_string(), 1.6.into())].into())?;
+/// assert_eq!(spec.make(&options, 16)?.lanes(), 16);
+/// let error = registry.get("Pole-v1").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "unknown environment \"Pole-v1\" of this program; did you mean \"Pole-v0\"?"
+/// );
+/// # Ok::<(), EnvError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Registry(BTreeMap<String, EnvSpec>);
 

@@ -111,6 +111,17 @@ enum Source {
 }
 
 /// The random numbers of one environment.
+///
+/// ```
+/// use hotloop_env::{EnvRng, Script, Stream};
+///
+/// let (mut a, mut b) = (EnvRng::new(1, 0, Stream::Env), EnvRng::new(1, 0, Stream::Env));
+/// assert_eq!(a.range(-0.05, 0.05), b.range(-0.05, 0.05));
+///
+/// // A test may say what is drawn.
+/// let mut scripted = EnvRng::scripted(Script { uniforms: [0.75].into(), ..Script::default() });
+/// assert_eq!(scripted.range(0.0, 4.0), 3.0);
+/// ```
 #[derive(Clone, Debug)]
 pub struct EnvRng {
     source: Source,

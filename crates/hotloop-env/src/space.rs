@@ -111,6 +111,21 @@ pub struct MultiBinary {
 }
 
 /// A space of observations or actions. Spaces nest.
+///
+/// ```
+/// use hotloop_env::{ImageLayout, Space};
+///
+/// let space = Space::dict([
+///     ("camera", Space::image([84, 84, 3], ImageLayout::Hwc)),
+///     ("speed", Space::boxed(vec![0.0, -1.0], vec![9.0, 1.0], &[2])),
+/// ]);
+/// space.validate()?;
+/// assert_eq!(
+///     space.to_string(),
+///     "Dict(camera: Box(0, 255, [84, 84, 3], uint8), speed: Box([0.0, -1.0], [9.0, 1.0], [2], float32))"
+/// );
+/// # Ok::<(), hotloop_env::SpaceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Space {
     /// An array of bounded numbers.

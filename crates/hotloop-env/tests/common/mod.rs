@@ -212,15 +212,22 @@ impl Slab {
 
     /// As [`turn`](Self::turn), for an asynchronous block, polled until it is ready.
     pub fn drive(&mut self, block: &mut dyn AsyncVectorEnv) -> Row {
-        self.turn(|rows| {
-            block.begin(rows);
-            let mut cx = Context::from_waker(Waker::noop());
-            for _ in 0..1000 {
-                if let Poll::Ready(()) = block.poll(&mut cx, rows) {
-                    return;
-                }
-            }
-            panic!("the block is not ready after 1000 polls");
-        })
+        self.turn(|rows| poll_to_the_end(block, rows))
     }
+
+    /// As [`drive`](Self::drive), without a copy of the row.
+    pub fn drive_quietly(&mut self, block: &mut dyn AsyncVectorEnv) {
+        self.turn_quietly(|rows| poll_to_the_end(block, rows));
+    }
+}
+
+fn poll_to_the_end(block: &mut dyn AsyncVectorEnv, rows: &mut Rows<'_>) {
+    block.begin(rows);
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..1000 {
+        if let Poll::Ready(()) = block.poll(&mut cx, rows) {
+            return;
+        }
+    }
+    panic!("the block is not ready after 1000 polls");
 }
