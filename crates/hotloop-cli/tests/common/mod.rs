@@ -36,3 +36,17 @@ pub(crate) fn done(output: Output) -> Done {
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
 }
+
+/// The settings of a run so small that it takes a moment even in a debug build.
+pub(crate) const TINY: &[&str] = &[
+    "train",
+    "CartPole-v1",
+    "--set",
+    "rollout.envs=8",
+    "--set",
+    "rollout.horizon=16",
+    "--set",
+    "network.hidden=[8]",
+    "--set",
+    "algo.epochs=1",
+];

@@ -1,0 +1,279 @@
+//! Whole runs through the command line: what they leave, how they go on, how they stop.
+#![cfg(unix)]
+
+mod common;
+
+use common::{Done, TINY, command, done, hotloop};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+fn train(dir: &Path, args: &[&str]) -> Done {
+    hotloop(dir, &[TINY, args].concat())
+}
+
+fn json(done: &Done) -> Value {
+    let last = done.stdout.lines().last();
+    let line = last.unwrap_or_else(|| panic!("nothing on standard output: {done:?}"));
+    serde_json::from_str(line).unwrap()
+}
+
+fn read_json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn metrics(run: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_run_leaves_what_is_needed_to_know_evaluate_and_repeat_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [
+        "--steps",
+        "1e3",
+        "--seed",
+        "3",
+        "--run-dir",
+        "a/run",
+        "--json",
+    ];
+    let first = train(dir.path(), &args);
+    assert_eq!(first.code, 0, "{first:?}");
+    assert_eq!(first.stdout.lines().count(), 1, "{}", first.stdout);
+    let report = json(&first);
+    for (key, value) in [
+        ("run_dir", Value::from("a/run")),
+        ("env", "CartPole-v1".into()),
+        ("algo", "ppo".into()),
+        ("seed", 3.into()),
+        ("device", "cpu".into()),
+        ("updates", 8.into()),
+    ] {
+        assert_eq!(report[key], value, "{key} of {report}");
+    }
+    for key in [
+        "env_steps",
+        "episodes",
+        "wall_s",
+        "steps_per_s",
+        "return_mean_100",
+    ] {
+        assert!(
+            report[key].as_f64().is_some_and(|x| x > 0.0),
+            "{key} of {report}"
+        );
+    }
+    assert_eq!(report["weights_hash"].as_str().map(str::len), Some(64));
+
+    let run = dir.path().join("a/run");
+    let manifest = read_json(&run.join("manifest.json"));
+    assert_eq!(manifest["hotloop"], env!("CARGO_PKG_VERSION"));
+    assert!(
+        manifest["libtorch"]
+            .as_str()
+            .is_some_and(|v| v.starts_with("2."))
+    );
+    assert_eq!(
+        (&manifest["seed"], &manifest["device"]),
+        (&3.into(), &"cpu".into())
+    );
+    assert!(
+        manifest["command_line"]
+            .as_array()
+            .is_some_and(|c| c.contains(&"--seed".into()))
+    );
+    let updates: Vec<_> = metrics(&run).iter().map(|m| m["update"].clone()).collect();
+    assert_eq!(updates, (1..=8).map(Value::from).collect::<Vec<_>>());
+
+    // The resolved configuration alone repeats the run, with any number of threads.
+    for threads in ["1", "2"] {
+        let again = hotloop(
+            dir.path(),
+            &["train", "a/run/config.toml", "--threads", threads, "--json"],
+        );
+        assert_eq!(
+            json(&again)["weights_hash"],
+            report["weights_hash"],
+            "{again:?}"
+        );
+    }
+    let other = train(dir.path(), &["--steps", "1000", "--seed", "4", "--json"]);
+    assert_ne!(json(&other)["weights_hash"], report["weights_hash"]);
+
+    let eval = hotloop(dir.path(), &["eval", "a/run", "--episodes", "5", "--json"]);
+    assert_eq!((eval.code, eval.stderr.as_str()), (0, ""));
+    let eval = json(&eval);
+    assert_eq!(eval["episodes"], 5);
+    for key in [
+        "return_mean",
+        "return_std",
+        "return_min",
+        "return_max",
+        "length_mean",
+    ] {
+        assert!(eval[key].as_f64().is_some(), "{key} of {eval}");
+    }
+    let best = hotloop(dir.path(), &["eval", "a/run", "--best"]);
+    assert_eq!(best.code, 2);
+    assert!(best.stderr.contains("eval.every"), "{}", best.stderr);
+}
+
+#[test]
+fn without_json_a_person_is_told_how_to_evaluate() {
+    let dir = tempfile::tempdir().unwrap();
+    let done = train(dir.path(), &["--steps", "200"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let next = done.stdout.lines().last().unwrap();
+    let run = next.split_once(" eval ").expect(next).1;
+    assert!(run.starts_with("runs/CartPole-v1-ppo-1-"), "{next}");
+    // Progress in a log file: lines without control sequences, on standard error.
+    assert!(done.stderr.contains("100%"), "{}", done.stderr);
+    assert!(!done.stderr.contains('\r') && !done.stderr.contains('\u{1b}'));
+    let eval = hotloop(dir.path(), &["eval", run, "--episodes", "2"]);
+    assert!(eval.stdout.starts_with("return  "), "{eval:?}");
+}
+
+#[test]
+fn a_run_is_never_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--steps", "200", "--run-dir", "run"];
+    assert_eq!(train(dir.path(), &args).code, 0);
+    let before = fs::read(dir.path().join("run/config.toml")).unwrap();
+    let again = train(dir.path(), &[&args[..], &["--seed", "9"]].concat());
+    assert_eq!(again.code, 2);
+    assert!(again.stderr.contains("--resume"), "{}", again.stderr);
+    assert_eq!(
+        fs::read(dir.path().join("run/config.toml")).unwrap(),
+        before
+    );
+}
+
+/// Starts a run that would take hours, and returns once it has made its first updates.
+fn start_long_run(dir: &Path, extra: &[&str]) -> Child {
+    let args = [
+        TINY,
+        &["--steps", "1e12", "--run-dir", "run", "--json"],
+        extra,
+    ]
+    .concat();
+    let mut child = command(dir, &args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stderr = child.stderr.take().unwrap();
+    let mut lines = BufReader::new(stderr);
+    let mut line = String::new();
+    while !line.contains("steps/s") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "the run ended");
+    }
+    child.stderr = Some(lines.into_inner());
+    child
+}
+
+fn signal(child: &Child, signal: libc::c_int) {
+    let pid = libc::pid_t::try_from(child.id()).unwrap();
+    // SAFETY: sends a signal to a child that has not been waited for, so its id is still its own.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
+
+#[test]
+fn br_50_ctrl_c_leaves_a_checkpoint_from_which_the_run_goes_on() {
+    for (number, mode) in [(libc::SIGINT, "sync"), (libc::SIGTERM, "overlap")] {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = format!("rollout.mode={mode}");
+        let child = start_long_run(dir.path(), &["--set", &mode]);
+        signal(&child, number);
+        let stopped = done(child.wait_with_output().unwrap());
+        assert_eq!(stopped.code, 130, "{stopped:?}");
+        let notices = stopped.stderr.matches("stopping after this update").count();
+        assert_eq!(notices, 1, "{}", stopped.stderr);
+        assert!(!stopped.stderr.contains("panicked"), "{}", stopped.stderr);
+        let report = json(&stopped);
+        assert_eq!(report["ended"], "interrupted");
+
+        // Another eight updates, then the hash is that of a run that was never stopped.
+        let steps = report["env_steps"].as_u64().unwrap() + 1024;
+        let steps = steps.to_string();
+        let resumed = hotloop(
+            dir.path(),
+            &["train", "--resume", "run", "--steps", &steps, "--json"],
+        );
+        assert_eq!(resumed.code, 0, "{resumed:?}");
+        let resumed = json(&resumed);
+        let whole = train(
+            dir.path(),
+            &[
+                "--steps",
+                &steps,
+                "--set",
+                &mode,
+                "--run-dir",
+                "whole",
+                "--json",
+            ],
+        );
+        let whole = json(&whole);
+        for key in ["weights_hash", "env_steps", "updates", "episodes"] {
+            assert_eq!(resumed[key], whole[key], "{key}: {resumed} {whole}");
+        }
+        let (a, b) = (
+            metrics(&dir.path().join("run")),
+            metrics(&dir.path().join("whole")),
+        );
+        let counts =
+            |all: &[Value]| -> Vec<_> { all.iter().map(|m| m["env_steps"].clone()).collect() };
+        assert_eq!(counts(&a), counts(&b));
+    }
+}
+
+#[test]
+fn br_50_a_second_ctrl_c_ends_at_once_and_spoils_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let child = start_long_run(dir.path(), &["--set", "checkpoint.every=1"]);
+    signal(&child, libc::SIGINT);
+    signal(&child, libc::SIGTERM);
+    let stopped = done(child.wait_with_output().unwrap());
+    assert_eq!(stopped.code, 130, "{stopped:?}");
+    assert!(!stopped.stderr.contains("panicked"), "{}", stopped.stderr);
+    let eval = hotloop(dir.path(), &["eval", "run", "--episodes", "1"]);
+    assert_eq!(eval.code, 0, "{eval:?}");
+}
+
+#[test]
+fn until_return_stops_at_an_evaluation_and_keeps_the_best() {
+    let dir = tempfile::tempdir().unwrap();
+    let done = train(
+        dir.path(),
+        &[
+            "--steps",
+            "1e12",
+            "--until-return",
+            "5",
+            "--set",
+            "eval.every=2",
+            "--run-dir",
+            "run",
+            "--json",
+        ],
+    );
+    assert_eq!(done.code, 0, "{done:?}");
+    let report = json(&done);
+    assert_eq!(
+        (&report["ended"], &report["updates"]),
+        (&"return_reached".into(), &2.into())
+    );
+    assert!(done.stderr.contains("evaluation after"), "{}", done.stderr);
+    let best = hotloop(
+        dir.path(),
+        &["eval", "run", "--best", "--episodes", "1", "--json"],
+    );
+    assert_eq!(best.code, 0, "{best:?}");
+}
