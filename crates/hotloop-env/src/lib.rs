@@ -35,6 +35,7 @@ mod dtype;
 mod env;
 mod error;
 mod features;
+mod finite;
 mod layout;
 mod observation;
 mod options;

@@ -6,7 +6,7 @@
 //! termination), or the final one (after truncation), which is marked as not to be trained on. The
 //! turn after a truncation is [`Turn::Reset`].
 
-use crate::layout::all_finite;
+use crate::finite::all_finite;
 use crate::{
     ActionView, DType, End, EnvError, EnvRng, Fault, FaultPhase, ObservationMut, ResetCtx, Spaces,
     Stream, Transition,
