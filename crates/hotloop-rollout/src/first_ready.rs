@@ -19,6 +19,7 @@ use crate::protocol::{
     handoff::Handoff,
     inbox::{Inbox, Received},
     pairing::pair,
+    relay::Relay,
     sync::ArrayQueue,
 };
 use crate::runner::{Place, Runner};
@@ -93,11 +94,14 @@ pub(crate) struct Station {
 pub(crate) struct Floor {
     stations: Vec<Station>,
     ready: Inbox<Box<Baton>>,
+    /// One for each worker.
+    relays: Vec<Relay>,
 }
 
 impl Close for Floor {
     fn close(&self) {
         self.ready.close();
+        self.relays.iter().for_each(Relay::close);
         for station in &self.stations {
             station.to_actor.close();
             station.parking.notify();
@@ -110,8 +114,8 @@ const ONE_BATON: &str = "there is one baton for each block, and room for all";
 
 impl Floor {
     /// A floor with all batons parked.
-    pub(crate) fn new(batons: Vec<Box<Baton>>) -> Self {
-        let ready = Inbox::new(batons.len());
+    pub(crate) fn new(batons: Vec<Box<Baton>>, workers: usize) -> Self {
+        let blocks = batons.len();
         let stations = batons.into_iter().map(|baton| {
             let parked = ArrayQueue::new(1);
             put(parked.push(baton));
@@ -123,7 +127,8 @@ impl Floor {
         });
         Self {
             stations: stations.collect(),
-            ready,
+            ready: Inbox::new(blocks),
+            relays: (0..workers).map(|_| Relay::new(blocks)).collect(),
         }
     }
 
@@ -203,6 +208,12 @@ pub(crate) async fn actor(block: usize, mut runner: Runner, floor: Arc<Floor>, h
         }
         put(floor.ready.push(baton));
     }
+}
+
+/// The task that wakes the actors whose rows worker `index` has decided on.
+pub(crate) async fn relay(index: usize, floor: Arc<Floor>) {
+    let wake = |block: usize| floor.stations[block].to_actor.wake();
+    poll_fn(|cx| floor.relays[index].poll(cx, wake)).await;
 }
 
 /// The batch in which a worker gathers rows: all memory that it needs.
@@ -360,6 +371,7 @@ impl Worker {
             while let Some(baton) = self.batons.pop() {
                 self.send_on(baton);
             }
+            self.floor.relays[self.index].run();
         }
     }
 
@@ -391,7 +403,12 @@ impl Worker {
     fn send_on(&self, mut baton: Box<Baton>) {
         if !baton.bootstrap() {
             baton.decisions += 1;
-            put(self.floor.stations[baton.block].to_actor.give(baton));
+            let block = baton.block;
+            let to_actor = &self.floor.stations[block].to_actor;
+            put(to_actor.leave(baton));
+            if self.floor.relays[self.index].list(block).is_err() {
+                to_actor.wake();
+            }
             return;
         }
         let row = baton.row;

@@ -192,12 +192,13 @@ fn start_first_ready(parts: Parts, max_batch: usize) -> Result<Rollout, RolloutE
         batons.push(Baton::new(block, &parts.columns, from));
         segments.push(bufs);
     }
-    let floor = Arc::new(Floor::new(batons));
+    let workers = parts.policies.len();
+    let floor = Arc::new(Floor::new(batons, workers));
     let hub = Arc::new(Hub::new(
         parts.config,
         parts.spaces,
         segments,
-        parts.policies.len(),
+        workers,
         vec![floor.clone()],
     ));
     let actor_tasks = parts
@@ -209,6 +210,12 @@ fn start_first_ready(parts: Parts, max_batch: usize) -> Result<Rollout, RolloutE
             let actor = first_ready::actor(block, runner, floor.clone(), hub.clone());
             (first_lane, actor)
         });
+    // These end with the floor's closing, or with the runtime at the latest.
+    for index in 0..workers {
+        parts
+            .runtime
+            .spawn(first_ready::relay(index, floor.clone()));
+    }
     let tasks = spawn_actors(&parts.runtime, &hub, actor_tasks);
     let mut work: Vec<Box<dyn FnOnce() + Send>> = vec![];
     for (index, policy) in parts.policies.into_iter().enumerate() {

@@ -10,6 +10,7 @@ use hotloop_rollout::protocol::{
     handoff::Handoff,
     inbox::{Inbox, Received},
     pairing::pair,
+    relay::Relay,
     rendezvous::{Errand, Rendezvous, Turn},
     sync::ArrayQueue,
 };
@@ -269,6 +270,28 @@ fn a_handed_thing_wakes_a_task_that_waits() {
             }
         }
         assert_eq!(task.join().expect("the task ends"), 3);
+    });
+}
+
+#[test]
+fn a_relay_wakes_the_task_that_was_listed() {
+    model(3, || {
+        let place = Arc::new(Handoff::new());
+        let relay = Arc::new(Relay::new(1));
+        let task = {
+            let place = place.clone();
+            thread::spawn(move || block_on(poll_fn(|cx| place.poll_take(cx))))
+        };
+        let waker = {
+            let (place, relay) = (place.clone(), relay.clone());
+            thread::spawn(move || block_on(poll_fn(|cx| relay.poll(cx, |_| place.wake()))))
+        };
+        place.leave(5).expect("the place is empty");
+        relay.list(0).expect("room for one");
+        relay.run();
+        assert_eq!(task.join().expect("the task ends"), Some(5));
+        relay.close();
+        waker.join().expect("the relay ends");
     });
 }
 

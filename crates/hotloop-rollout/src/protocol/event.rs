@@ -3,13 +3,15 @@
 //! Whoever makes something happen pays one fence and one load while nobody sleeps; no wake-up is lost
 //! and no timer is needed.
 
-use super::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
+use super::sync::{AtomicBool, Condvar, Mutex, Ordering, fence, lock};
 use std::time::Instant;
 
 /// A place to sleep at, with [`Event::notify`] as the alarm.
 #[derive(Debug)]
 pub struct Event {
-    sleepers: AtomicUsize,
+    /// Set by whoever goes to sleep; taken by the one who rings the alarm, so that many who make things
+    /// happen at once ring it once.
+    sleeping: AtomicBool,
     alarms: Mutex<u64>,
     rung: Condvar,
 }
@@ -24,7 +26,7 @@ impl Event {
     /// A place where nobody sleeps.
     pub fn new() -> Self {
         Self {
-            sleepers: AtomicUsize::new(0),
+            sleeping: AtomicBool::new(false),
             alarms: Mutex::new(0),
             rung: Condvar::new(),
         }
@@ -35,7 +37,7 @@ impl Event {
         // Pairs with the fence in `wait`: either the sleeper sees what was made true, or this sees the
         // sleeper.
         fence(Ordering::SeqCst);
-        if self.sleepers.load(Ordering::Relaxed) > 0 {
+        if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::AcqRel) {
             *lock(&self.alarms) += 1;
             self.rung.notify_all();
         }
@@ -58,19 +60,18 @@ impl Event {
         if let Some(value) = ready() {
             return Some(value);
         }
-        self.sleepers.fetch_add(1, Ordering::Relaxed);
-        let outcome = loop {
+        loop {
             let alarms = *lock(&self.alarms);
+            // Release: whoever takes this rings later than `alarms` was read.
+            self.sleeping.store(true, Ordering::Release);
             fence(Ordering::SeqCst);
             if let Some(value) = ready() {
-                break Some(value);
+                return Some(value);
             }
             if !self.sleep(alarms, deadline) {
-                break ready();
+                return ready();
             }
-        };
-        self.sleepers.fetch_sub(1, Ordering::Relaxed);
-        outcome
+        }
     }
 
     /// Sleeps until there were more than `alarms` alarms. False at the deadline.

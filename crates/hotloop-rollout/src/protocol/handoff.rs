@@ -31,9 +31,19 @@ impl<T> Handoff<T> {
 
     /// Gives a thing to the task. Returned if there is one already.
     pub fn give(&self, item: T) -> Result<(), T> {
-        self.item.push(item)?;
-        self.seat.wake_early();
+        self.leave(item)?;
+        self.wake();
         Ok(())
+    }
+
+    /// Leaves a thing for the task, which is to be [woken](Handoff::wake) later.
+    pub fn leave(&self, item: T) -> Result<(), T> {
+        self.item.push(item)
+    }
+
+    /// Wakes the task.
+    pub fn wake(&self) {
+        self.seat.wake_early();
     }
 
     /// Takes what was given; `None` once the place is closed. Always to be called by the same task.

@@ -11,6 +11,7 @@ pub mod event;
 pub mod handoff;
 pub mod inbox;
 pub mod pairing;
+pub mod relay;
 pub mod rendezvous;
 pub mod seat;
 pub mod sync;
