@@ -19,6 +19,8 @@ pub(crate) enum Command {
     Train(TrainArgs),
     /// Play whole episodes with the policy of a run
     Eval(EvalArgs),
+    /// Measure how fast a part of a run is, or the whole of it
+    Bench(BenchArgs),
     /// List the environments and their options
     Envs,
     /// Show configurations
@@ -97,6 +99,49 @@ pub(crate) struct EvalArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Scenario {
+    /// Actors, scheduler and slab with a constant policy: env steps per second
+    Rollout,
+    /// One inference worker: rows decided on per second
+    Inference,
+    /// The learner, all epochs: rows trained on per second
+    Learner,
+    /// Whole training: env steps per second
+    Train,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct BenchArgs {
+    /// What to measure; settings are those of the preset `bench`, unless changed
+    pub(crate) scenario: Scenario,
+    /// The environment
+    #[arg(long, value_name = "ID")]
+    pub(crate) env: Option<String>,
+    /// Actors; with --envs-per-actor this sets the number of environments
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) actors: Option<u32>,
+    /// Environments that one actor steps
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) envs_per_actor: Option<u32>,
+    /// How long to measure; `train` runs its --steps instead
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
+    pub(crate) seconds: f64,
+    #[command(flatten)]
+    pub(crate) overrides: Overrides,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.0..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected a number from 0 to 3600".into()),
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -67,6 +67,7 @@ fn dispatch(args: Args, registry: Registry, console: &Console) -> Result<(), Fai
     match args.command {
         Command::Train(args) => commands::train(&args, registry, console),
         Command::Eval(args) => commands::eval(&args, &registry),
+        Command::Bench(args) => commands::bench(&args, &registry),
         Command::Envs => commands::envs(&registry),
         Command::Config(args) => commands::config(&args, &registry),
         Command::Doctor => commands::doctor(&registry),

@@ -1,4 +1,5 @@
 //! The command line as a user meets it: exit codes, standard output and standard error.
+#![allow(clippy::unwrap_used, reason = "helpers of tests panic as tests do")]
 
 mod common;
 

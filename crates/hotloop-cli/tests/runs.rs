@@ -1,14 +1,29 @@
 //! Whole runs through the command line: what they leave, how they go on, how they stop.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests panic as tests do")]
 
 mod common;
 
-use common::{Done, TINY, command, done, hotloop};
+use common::{Done, command, done, hotloop};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
+
+/// The settings of a run so small that it takes a moment even in a debug build.
+const TINY: &[&str] = &[
+    "train",
+    "CartPole-v1",
+    "--set",
+    "rollout.envs=8",
+    "--set",
+    "rollout.horizon=16",
+    "--set",
+    "network.hidden=[8]",
+    "--set",
+    "algo.epochs=1",
+];
 
 fn train(dir: &Path, args: &[&str]) -> Done {
     hotloop(dir, &[TINY, args].concat())

@@ -42,12 +42,27 @@ impl<'a> Bench<'a> {
         let (spec, options) = config.env.resolve(registry, origins)?;
         let spaces = spec.spaces(&options)?;
         assemble::check_memory(&assemble::rollout(config), &spaces)?;
-        Ok(Self { config, spec, options, spaces })
+        Ok(Self {
+            config,
+            spec,
+            options,
+            spaces,
+        })
     }
 
-    fn rollout(&self, settings: RolloutConfig, policies: Vec<Box<dyn Policy>>) -> Result<Rollout, Error> {
+    fn rollout(
+        &self,
+        settings: RolloutConfig,
+        policies: Vec<Box<dyn Policy>>,
+    ) -> Result<Rollout, Error> {
         let make = |_first, lanes| self.spec.make(&self.options, lanes);
-        Ok(Rollout::start(settings, self.spaces.clone(), make, policies, None)?)
+        Ok(Rollout::start(
+            settings,
+            self.spaces.clone(),
+            make,
+            policies,
+            None,
+        )?)
     }
 
     fn learner(&self) -> Result<Learner, Error> {
@@ -70,7 +85,9 @@ impl<'a> Bench<'a> {
         for group in 0..rollout.groups() {
             rollout.grant(group, 0)?;
         }
-        let mut segments = (0..rollout.groups()).map(|_| rollout.recv()).collect::<Result<Vec<_>, _>>()?;
+        let mut segments = (0..rollout.groups())
+            .map(|_| rollout.recv())
+            .collect::<Result<Vec<_>, _>>()?;
         segments.sort_by_key(Segment::group);
         Ok((rollout, segments))
     }
@@ -81,7 +98,10 @@ impl<'a> Bench<'a> {
             ("env", config.env.id.clone().into()),
             ("envs", config.rollout.envs.into()),
             ("envs_per_actor", config.rollout.lanes_per_actor().into()),
-            ("groups", assemble::rollout(config).effective_groups().into()),
+            (
+                "groups",
+                assemble::rollout(config).effective_groups().into(),
+            ),
             ("horizon", config.rollout.horizon.into()),
             ("hidden", config.network.hidden.clone().into()),
             ("shared", config.network.shared.into()),
@@ -102,7 +122,10 @@ impl<'a> Bench<'a> {
 
 /// Does `round`, which returns its steps, over and over: unmeasured for a fifth of `seconds` and at
 /// least once, then for `seconds` and at least once.
-fn measure(seconds: f64, mut round: impl FnMut() -> Result<u64, Error>) -> Result<(u64, Duration), Error> {
+fn measure(
+    seconds: f64,
+    mut round: impl FnMut() -> Result<u64, Error>,
+) -> Result<(u64, Duration), Error> {
     let mut repeat = |seconds: f64| {
         let start = Instant::now();
         let mut steps = 0;
@@ -133,11 +156,21 @@ impl Policy for Constant {
 ///
 /// # Errors
 /// If the configuration cannot be used or the environments fail.
-pub fn rollout(registry: &Registry, config: &Config, origins: &Origins, seconds: f64) -> Result<BenchReport, Error> {
+pub fn rollout(
+    registry: &Registry,
+    config: &Config,
+    origins: &Origins,
+    seconds: f64,
+) -> Result<BenchReport, Error> {
     let bench = Bench::new(registry, config, origins)?;
-    let settings = RolloutConfig { segments_per_group: 2, ..assemble::rollout(config) };
+    let settings = RolloutConfig {
+        segments_per_group: 2,
+        ..assemble::rollout(config)
+    };
     let workers = settings.effective_groups().min(config.threads());
-    let policies = (0..workers).map(|_| Box::new(Constant) as Box<dyn Policy>).collect();
+    let policies = (0..workers)
+        .map(|_| Box::new(Constant) as Box<dyn Policy>)
+        .collect();
     let rollout = bench.rollout(settings, policies)?;
     for group in (0..rollout.groups()).chain(0..rollout.groups()) {
         rollout.grant(group, 0)?;
@@ -145,7 +178,10 @@ pub fn rollout(registry: &Registry, config: &Config, origins: &Origins, seconds:
     let measured = measure(seconds, || {
         let segment = rollout.recv()?;
         let rows = segment.rows() * segment.lanes();
-        let valid = segment.valid()[..rows].iter().map(|&valid| u64::from(valid)).sum();
+        let valid = segment.valid()[..rows]
+            .iter()
+            .map(|&valid| u64::from(valid))
+            .sum();
         let group = segment.group();
         drop(segment);
         rollout.grant(group, 0)?;
@@ -158,7 +194,12 @@ pub fn rollout(registry: &Registry, config: &Config, origins: &Origins, seconds:
 ///
 /// # Errors
 /// If the configuration cannot be used or libtorch fails.
-pub fn inference(registry: &Registry, config: &Config, origins: &Origins, seconds: f64) -> Result<BenchReport, Error> {
+pub fn inference(
+    registry: &Registry,
+    config: &Config,
+    origins: &Origins,
+    seconds: f64,
+) -> Result<BenchReport, Error> {
     let bench = Bench::new(registry, config, origins)?;
     let mut learner = bench.learner()?;
     let measured = threads::run("hotloop-infer", || {
@@ -168,7 +209,8 @@ pub fn inference(registry: &Registry, config: &Config, origins: &Origins, second
         let observations = &first.observations()[..lanes * bench.spaces.observation.record_bytes()];
         let masks = &first.masks()[..lanes * bench.spaces.action.mask_bytes()];
         let mut words = vec![0u64; (lanes * bench.spaces.action.record_bytes()).div_ceil(8)];
-        let actions = &mut bytemuck::cast_slice_mut(&mut words)[..lanes * bench.spaces.action.record_bytes()];
+        let actions =
+            &mut bytemuck::cast_slice_mut(&mut words)[..lanes * bench.spaces.action.record_bytes()];
         let mut actor = Actor::new(learner.net().clone(), &bench.spaces);
         let philox = hotloop_env::Philox::new(config.seed, hotloop_env::Stream::Action);
         let learner = &mut learner;
@@ -176,7 +218,16 @@ pub fn inference(registry: &Registry, config: &Config, origins: &Origins, second
         measure(seconds, || {
             decision += 1;
             let draw = |row| (row as u64, decision);
-            actor.play(learner.params(), None, Choice::Sample, &philox, observations, masks, draw, actions)?;
+            actor.play(
+                learner.params(),
+                None,
+                Choice::Sample,
+                &philox,
+                observations,
+                masks,
+                draw,
+                actions,
+            )?;
             Ok(lanes as u64)
         })
     })?;
@@ -187,13 +238,20 @@ pub fn inference(registry: &Registry, config: &Config, origins: &Origins, second
 ///
 /// # Errors
 /// If the configuration cannot be used or libtorch fails.
-pub fn learner(registry: &Registry, config: &Config, origins: &Origins, seconds: f64) -> Result<BenchReport, Error> {
+pub fn learner(
+    registry: &Registry,
+    config: &Config,
+    origins: &Origins,
+    seconds: f64,
+) -> Result<BenchReport, Error> {
     let bench = Bench::new(registry, config, origins)?;
     let mut learner = bench.learner()?;
     let measured = threads::run("hotloop-learner", || {
         let (_rollout, segments) = bench.fill(&learner)?;
         let learner = &mut learner;
-        measure(seconds, || Ok(learner.update(&segments, u64::MAX)?.rows as u64))
+        measure(seconds, || {
+            Ok(learner.update(&segments, u64::MAX)?.rows as u64)
+        })
     })?;
     Ok(bench.report("learner", measured))
 }
@@ -203,7 +261,11 @@ pub fn learner(registry: &Registry, config: &Config, origins: &Origins, seconds:
 ///
 /// # Errors
 /// If the configuration cannot be used or the run fails.
-pub fn train(registry: &Registry, config: &Config, origins: &Origins) -> Result<BenchReport, Error> {
+pub fn train(
+    registry: &Registry,
+    config: &Config,
+    origins: &Origins,
+) -> Result<BenchReport, Error> {
     let bench = Bench::new(registry, config, origins)?;
     let dir = std::env::temp_dir().join(format!("hotloop-bench-{}", std::process::id()));
     let outcome = Trainer::builder()

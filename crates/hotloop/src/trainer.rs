@@ -440,7 +440,9 @@ impl Training {
             self.tell(stats, evaluation, collected, trained);
             // A stop that came too late for a round that steps already waits for the next update.
             let stepping = overlap && !saving;
-            let ended = self.over(evaluation).filter(|e| !stepping || *e != Ended::Interrupted);
+            let ended = self
+                .over(evaluation)
+                .filter(|e| !stepping || *e != Ended::Interrupted);
             if saving || ended.is_some() {
                 self.finish_round(stepping)?;
                 self.save(LAST, acting.as_ref(), true)?;

@@ -25,18 +25,30 @@ impl Sink for StopAfter {
 /// A short run of CartPole with everything that has state switched on.
 fn run(dir: &Path, resume: bool, stop_after: Option<u64>, settings: &[&str]) -> TrainReport {
     let mut layers = Layers::new().preset("cartpole").unwrap();
-    for set in ["steps=8192", "rollout.envs=16", "rollout.horizon=32", "normalize.observations=true"]
-        .iter()
-        .chain(&["normalize.rewards=true"])
-        .chain(settings)
+    for set in [
+        "steps=8192",
+        "rollout.envs=16",
+        "rollout.horizon=32",
+        "normalize.observations=true",
+    ]
+    .iter()
+    .chain(&["normalize.rewards=true"])
+    .chain(settings)
     {
         layers = layers.set(set).unwrap();
     }
     let (config, origins) = layers.finish();
     let stop = StopHandle::new();
-    let mut builder =
-        Trainer::builder().registry(registry()).config(config).origins(origins).stop(stop.clone());
-    builder = if resume { builder.resume(dir) } else { builder.run_dir(dir) };
+    let mut builder = Trainer::builder()
+        .registry(registry())
+        .config(config)
+        .origins(origins)
+        .stop(stop.clone());
+    builder = if resume {
+        builder.resume(dir)
+    } else {
+        builder.run_dir(dir)
+    };
     if let Some(update) = stop_after {
         builder = builder.sink(StopAfter(update, stop));
     }
@@ -70,8 +82,16 @@ fn br_57_a_run_that_was_stopped_and_resumed_ends_as_if_it_had_not() {
         let second = run(&path, true, Some(9), &[mode]);
         assert!(second.updates > first.updates && second.env_steps > first.env_steps);
         let last = run(&path, true, None, &[mode]);
-        assert_eq!((last.ended, &last.weights_hash), (Ended::Finished, &whole), "{mode}");
+        assert_eq!(
+            (last.ended, &last.weights_hash),
+            (Ended::Finished, &whole),
+            "{mode}"
+        );
         let metrics = std::fs::read_to_string(path.join("metrics.jsonl")).unwrap();
-        assert_eq!(metrics.lines().count() as u64, last.updates, "one line for each update");
+        assert_eq!(
+            metrics.lines().count() as u64,
+            last.updates,
+            "one line for each update"
+        );
     }
 }

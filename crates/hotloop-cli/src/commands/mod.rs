@@ -1,5 +1,6 @@
 //! One file for each command.
 
+mod bench;
 mod completions;
 mod config;
 mod doctor;
@@ -8,6 +9,7 @@ mod eval;
 mod new;
 mod train;
 
+pub(crate) use bench::bench;
 pub(crate) use completions::completions;
 pub(crate) use config::config;
 pub(crate) use doctor::doctor;

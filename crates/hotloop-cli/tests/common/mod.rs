@@ -1,4 +1,5 @@
 //! Runs the `hotloop` binary as a user does.
+#![allow(clippy::unwrap_used, reason = "helpers of tests panic as tests do")]
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -36,17 +37,3 @@ pub(crate) fn done(output: Output) -> Done {
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
 }
-
-/// The settings of a run so small that it takes a moment even in a debug build.
-pub(crate) const TINY: &[&str] = &[
-    "train",
-    "CartPole-v1",
-    "--set",
-    "rollout.envs=8",
-    "--set",
-    "rollout.horizon=16",
-    "--set",
-    "network.hidden=[8]",
-    "--set",
-    "algo.epochs=1",
-];

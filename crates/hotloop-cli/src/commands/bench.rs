@@ -1,0 +1,72 @@
+//! `bench`: measures how fast a part of a run is, or the whole of it.
+
+use crate::args::{BenchArgs, Scenario};
+use crate::exit::Failure;
+use crate::output;
+use hotloop::bench::{self, BenchReport};
+use hotloop::config::{Config, Layers, Origins};
+use hotloop::prelude::Registry;
+
+pub(crate) fn bench(args: &BenchArgs, registry: &Registry) -> Result<(), Failure> {
+    let (config, origins) = configuration(args).map_err(Failure::Input)?;
+    let report = match args.scenario {
+        Scenario::Rollout => bench::rollout(registry, &config, &origins, args.seconds),
+        Scenario::Inference => bench::inference(registry, &config, &origins, args.seconds),
+        Scenario::Learner => bench::learner(registry, &config, &origins, args.seconds),
+        Scenario::Train => bench::train(registry, &config, &origins),
+    };
+    let report = report.map_err(|error| match error.is_usage() {
+        true => Failure::input(error),
+        false => Failure::running(error),
+    })?;
+    if args.json {
+        output::json(&report)
+    } else {
+        output::put(&summary(&report))
+    }
+}
+
+fn configuration(args: &BenchArgs) -> anyhow::Result<(Config, Origins)> {
+    let mut layers = Layers::new().preset("bench")?;
+    if let Some(env) = &args.env {
+        layers = layers.value(
+            "env.id",
+            env.clone(),
+            hotloop::config::Origin::Flag("--env".into()),
+        )?;
+    }
+    if let Some(each) = args.envs_per_actor {
+        layers = layers.flag(
+            "--envs-per-actor",
+            "rollout.envs_per_actor",
+            &each.to_string(),
+        )?;
+    }
+    if let Some(actors) = args.actors {
+        let each = args.envs_per_actor.unwrap_or(1);
+        let envs = actors.saturating_mul(each).to_string();
+        layers = layers.flag(
+            "--envs-per-actor",
+            "rollout.envs_per_actor",
+            &each.to_string(),
+        )?;
+        layers = layers.flag("--actors", "rollout.envs", &envs)?;
+    }
+    Ok(args.overrides.over(layers)?.finish())
+}
+
+fn summary(report: &BenchReport) -> String {
+    let settings: Vec<String> = report
+        .settings
+        .iter()
+        .map(|(key, value)| format!("{key} {value}"))
+        .collect();
+    format!(
+        "{}  {:.0} steps/s ({} in {:.2} s)\nwith  {}\n",
+        report.scenario,
+        report.steps_per_s,
+        report.steps,
+        report.wall_s,
+        settings.join(", ")
+    )
+}
