@@ -2,7 +2,7 @@
 
 use crate::first_ready::{self, Baton, Floor};
 use crate::hub::Hub;
-use crate::protocol::{Close, event::Event, rendezvous::Rendezvous};
+use crate::protocol::{Close, event::Event};
 use crate::rollout::Control;
 use crate::runner::{Runner, panic_message};
 use crate::slab::{Columns, SegmentBuf, Slab, lease};
@@ -130,8 +130,7 @@ fn start_lockstep(parts: Parts) -> Result<Rollout, RolloutError> {
     let mut segments = vec![];
     for (index, (slab, bufs)) in parts.slabs.into_iter().enumerate() {
         let signal = signals[index % workers].clone();
-        let rendezvous = Arc::new(Rendezvous::new(actors, fan, signal));
-        let (lender, blocks) = lease(&slab, &rendezvous, config.lanes_per_actor);
+        let (rendezvous, lender, blocks) = lease(&slab, config.lanes_per_actor, fan, signal);
         let from = parts.from.as_ref().map(|from| &from.groups[index]);
         groups[index % workers].push(lockstep::Group::new(index, lender, &parts.columns, from));
         tokens.extend(blocks);

@@ -1,5 +1,6 @@
 //! Steady state allocates nothing: not in actors, not in inference workers, not in the hand-over.
 #![cfg(not(feature = "loom"))]
+#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 #![allow(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
 
 mod common;

@@ -1,6 +1,7 @@
 //! What is held back or contained: actions that are no numbers, clipped boxes, masks, failing resets,
 //! environments that wait.
 #![cfg(not(feature = "loom"))]
+#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
 mod common;
 use common::*;

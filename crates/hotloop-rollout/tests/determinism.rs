@@ -1,5 +1,6 @@
 //! The same run whatever steps it, and the same continuation from a snapshot.
 #![cfg(not(feature = "loom"))]
+#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
 mod common;
 use common::*;

@@ -1,5 +1,6 @@
 //! First-ready rollouts: every row belongs to its lane, slow lanes delay only themselves.
 #![cfg(not(feature = "loom"))]
+#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
 mod common;
 use common::*;

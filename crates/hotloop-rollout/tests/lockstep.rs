@@ -1,5 +1,6 @@
 //! Lockstep rollouts: rows, segments, faults, determinism.
 #![cfg(not(feature = "loom"))]
+#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
 mod common;
 use common::*;

@@ -84,11 +84,6 @@ impl Rendezvous {
         }
     }
 
-    /// The number of actors.
-    pub fn actors(&self) -> usize {
-        self.seats.len()
-    }
-
     /// An actor's first arrival; its waker is left for good. Returns the turn it has seen.
     pub fn enter(&self, seat: usize, cx: &Context<'_>) -> Seen {
         self.seats[seat].sit(cx.waker());

@@ -1,6 +1,7 @@
 //! Lends a segment to a group's actors for one turn.
 
 use super::memory::{BlockRows, FirstRow, SegmentBuf, Slab};
+use crate::protocol::event::Event;
 use crate::protocol::rendezvous::{Errand, Rendezvous, Seen, Turn};
 use std::future::poll_fn;
 use std::ops::Range;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 /// The worker's side: lends the segment and gets it back when all actors have arrived.
 #[derive(Debug)]
 pub(crate) struct Lender {
+    slab: Arc<Slab>,
     rendezvous: Arc<Rendezvous>,
     lent: Option<SegmentBuf>,
 }
@@ -24,31 +26,32 @@ pub(crate) struct BlockToken {
     seen: Option<Seen>,
 }
 
-/// The two sides for a group whose segments are `slab`'s, with a token for each `lanes_per_actor` of
-/// its lanes. `rendezvous` must be new, used for nothing else, and have as many actors.
+/// The two sides, and their meeting place, for a group whose segments are `slab`'s: a token for each
+/// `lanes_per_actor` of its lanes, and a lender for the worker that sleeps at `worker`. For `fan` see
+/// [`Rendezvous::new`].
 pub(crate) fn lease(
     slab: &Arc<Slab>,
-    rendezvous: &Arc<Rendezvous>,
     lanes_per_actor: usize,
-) -> (Lender, Vec<BlockToken>) {
+    fan: usize,
+    worker: Arc<Event>,
+) -> (Arc<Rendezvous>, Lender, Vec<BlockToken>) {
     let lanes = slab.columns().lanes;
-    let tokens: Vec<_> = (0..lanes)
-        .step_by(lanes_per_actor)
-        .enumerate()
-        .map(|(seat, first)| BlockToken {
-            slab: slab.clone(),
-            rendezvous: rendezvous.clone(),
-            seat,
-            lanes: first..(first + lanes_per_actor).min(lanes),
-            seen: None,
-        })
-        .collect();
-    assert_eq!(tokens.len(), rendezvous.actors(), "one seat for each block");
+    let actors = lanes.div_ceil(lanes_per_actor);
+    let rendezvous = Arc::new(Rendezvous::new(actors, fan, worker));
+    let token = |seat| BlockToken {
+        slab: slab.clone(),
+        rendezvous: rendezvous.clone(),
+        seat,
+        lanes: seat * lanes_per_actor..((seat + 1) * lanes_per_actor).min(lanes),
+        seen: None,
+    };
+    let tokens = (0..actors).map(token).collect();
     let lender = Lender {
+        slab: slab.clone(),
         rendezvous: rendezvous.clone(),
         lent: None,
     };
-    (lender, tokens)
+    (rendezvous, lender, tokens)
 }
 
 impl Lender {
@@ -66,6 +69,10 @@ impl Lender {
         assert!(
             self.free(),
             "a segment is lent when all actors have arrived"
+        );
+        assert!(
+            Arc::ptr_eq(&buf.slab, &self.slab),
+            "the actors' tokens reach the memory of this slab only"
         );
         let segment = buf.index;
         // Locked away before anybody is told, so that no borrow of it can exist during the turn.
