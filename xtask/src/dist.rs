@@ -116,7 +116,6 @@ mod tests {
         }
         let out = dir.path().join("out");
         let program = dir.path().join("program");
-        // The second time over the first.
         let make = || assemble(platform, &program, &libtorch, dir.path(), &out).unwrap();
         make();
         fs::write(out.join("lib/libof_an_older_version.so"), "").unwrap();
