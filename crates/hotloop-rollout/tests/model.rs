@@ -247,6 +247,26 @@ fn a_thing_handed_to_a_task_arrives_early_or_late() {
 }
 
 #[test]
+fn closing_lets_a_task_go_that_was_given_nothing() {
+    model(3, || {
+        let place = Arc::new(Handoff::<u32>::new());
+        let relay = Arc::new(Relay::new(1));
+        let task = {
+            let place = place.clone();
+            thread::spawn(move || block_on(poll_fn(|cx| place.poll_take(cx))))
+        };
+        let waker = {
+            let relay = relay.clone();
+            thread::spawn(move || block_on(poll_fn(|cx| relay.poll(cx, |_| ()))))
+        };
+        place.close();
+        relay.close();
+        assert_eq!(task.join().expect("the task ends"), None);
+        waker.join().expect("the relay ends");
+    });
+}
+
+#[test]
 fn a_handed_thing_wakes_a_task_that_waits() {
     model(3, || {
         let place = Arc::new(Handoff::new());
