@@ -76,3 +76,34 @@ pub fn registry() -> Registry {
     );
     registry
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotloop::env::{ActionBuf, Spaces, Stream};
+
+    #[test]
+    fn walking_right_from_the_left_of_the_goal_ends_the_episode()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let mut env = GridWorld::new(3)?;
+        env.at = [0, 2];
+        env.goal = [2, 2];
+        let spaces = Spaces::new(env.observation_space(), env.action_space())?;
+        let right = ActionBuf::new(&spaces.action).with_index(0);
+        let mut rng = EnvRng::new(1, 0, Stream::Env);
+        assert_eq!(
+            env.step(right.view(), &mut rng)?,
+            Transition::running(-0.01)
+        );
+        assert_eq!(
+            env.step(right.view(), &mut rng)?,
+            Transition::terminated(1.0)
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn too_small_a_grid_is_refused() {
+        assert!(GridWorld::new(1).is_err());
+    }
+}
