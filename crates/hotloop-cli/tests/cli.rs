@@ -245,6 +245,7 @@ fn wrong_flags_are_the_callers_fault() {
         &["train"][..],
         &["train", "cartpole", "--sede", "1"],
         &["train", "cartpole", "--run-dir", ""],
+        &["bench", "everything"],
         &["eval", "run", "--episodes", "0"],
         &["train", "--resume", "a", "--run-dir", "b"],
         &["fly"],
@@ -267,6 +268,7 @@ fn help_and_version_are_results() {
     for command in [
         "train",
         "eval",
+        "bench",
         "envs",
         "config",
         "doctor",

@@ -292,3 +292,39 @@ fn until_return_stops_at_an_evaluation_and_keeps_the_best() {
     );
     assert_eq!(best.code, 0, "{best:?}");
 }
+
+#[test]
+fn bench_measures_each_part_and_names_its_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = [
+        "--set",
+        "rollout.horizon=8",
+        "--set",
+        "network.hidden=[8]",
+        "--actors",
+        "4",
+        "--envs-per-actor",
+        "2",
+        "--seconds",
+        "0",
+        "--steps",
+        "128",
+        "--json",
+    ];
+    for scenario in ["rollout", "inference", "learner", "train"] {
+        let bench = hotloop(dir.path(), &[&["bench", scenario][..], &small].concat());
+        assert_eq!(bench.code, 0, "{scenario}: {bench:?}");
+        let report = json(&bench);
+        assert_eq!(report["scenario"], scenario);
+        assert!(
+            report["steps_per_s"]
+                .as_f64()
+                .is_some_and(|rate| rate > 0.0),
+            "{report}"
+        );
+        assert_eq!(report["settings"]["envs"], 8, "{report}");
+        assert_eq!(report["settings"]["env"], "CartPole-v1", "{report}");
+    }
+    // A benchmark leaves no run behind.
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}

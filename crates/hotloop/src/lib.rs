@@ -31,5 +31,20 @@ pub mod prelude {
     };
 }
 
+/// What an algorithm of one's own needs; see [`TrainerBuilder::algorithm`].
+pub mod algorithm {
+    pub use hotloop_learn::algo::{Algorithm, LossContext, Minibatch, Ppo, Progress};
+    pub use hotloop_learn::net::Outputs;
+    pub use hotloop_learn::objective::Loss;
+    pub use hotloop_learn::{HeadSpec, LearnError, tch};
+    pub use hotloop_math::{Rows, Schedule, gae, n_step};
+}
+
 /// Environments: the traits, spaces, wrappers and the registry.
 pub use hotloop_env as env;
+
+/// Networks, action distributions, algorithms and checkpoints: what an algorithm of your own is made of.
+pub use hotloop_learn as learn;
+
+/// Returns, running statistics and schedules.
+pub use hotloop_math as math;
