@@ -2,13 +2,14 @@
 
 use super::{Algorithm, LossContext, Minibatch};
 use crate::{
-    dist::{ActionRef, Density, HeadSpec, tensor::shaped},
+    dist::{ActionRef, DensityGrads, HeadSpec, tensor::shaped},
     error::LearnError,
-    memory,
+    kernels, memory,
     net::Outputs,
     objective::{HeadGrads, HeadRows, Loss},
 };
 use hotloop_math::{Rows, Schedule, gae};
+use std::borrow::Cow;
 use tch::{Kind, Tensor};
 
 /// Log-ratios are cut off here: exp(20) = 4.85e8 is far outside every clip, and finite in f32, so
@@ -156,37 +157,39 @@ impl Ppo {
         let (clip, entropy_coef) = self.coefficients(cx);
         let (clip, entropy_coef) = (clip as f32, entropy_coef as f32);
         let share = (1.0 / cx.batch.valid_count) as f32;
-        let mut sums = [0.0f64; STATISTICS.len()];
-        for i in (0..batch.valid.len()).filter(|i| batch.valid[*i] != 0) {
-            let span = i * rows.width..(i + 1) * rows.width;
-            let (head, d_head) = (&rows.head[span.clone()], &mut grads.head[span.clone()]);
-            let (mask, action) = (batch.masks.map(|m| &m[span]), batch.action(i));
-            let at_row = |source| LearnError::Distribution { row: i, source };
-            let density = cx
-                .head
-                .density(head, rows.log_std, mask, action, d_head)
-                .map_err(at_row)?;
+        let masks = batch.masks.as_deref();
+        let densities = cx
+            .head
+            .densities(rows.head, rows.log_std, masks, batch.actions)
+            .map_err(|(row, source)| LearnError::Distribution { row, source })?;
 
-            let raw = density.log_prob - batch.old_log_probs[i];
-            // Not `min`, which would swallow a NaN.
-            let log_ratio = if raw > MAX_LOG_RATIO {
+        let n = batch.valid.len();
+        let raw: Vec<f32> = (0..n)
+            .map(|i| densities.log_prob[i] - batch.old_log_probs[i])
+            .collect();
+        // Not `min`, which would swallow a NaN.
+        let cut = |raw: f32| {
+            if raw > MAX_LOG_RATIO {
                 MAX_LOG_RATIO
             } else {
                 raw
-            };
-            let (ratio, advantage) = (log_ratio.exp(), batch.advantages[i]);
+            }
+        };
+        let mut ratios: Vec<f32> = raw.iter().map(|r| cut(*r)).collect();
+        kernels::exp(&mut ratios);
+
+        let (mut at_log_prob, mut at_entropy) = (vec![0.0; n], vec![0.0; n]);
+        let mut sums = [0.0f64; STATISTICS.len()];
+        for i in (0..n).filter(|i| batch.valid[*i] != 0) {
+            let (ratio, advantage) = (ratios[i], batch.advantages[i]);
             let (free, held) = (
                 -advantage * ratio,
                 -advantage * ratio.clamp(1.0 - clip, 1.0 + clip),
             );
             // The clipped branch is flat, and so is the ratio past its cut-off.
-            let flat = held > free || raw > MAX_LOG_RATIO;
-            let wanted = Density {
-                log_prob: if flat { 0.0 } else { free * share },
-                entropy: -entropy_coef * share,
-            };
-            cx.head
-                .density_backward(head, rows.log_std, action, wanted, d_head, grads.log_std);
+            let flat = held > free || raw[i] > MAX_LOG_RATIO;
+            at_log_prob[i] = if flat { 0.0 } else { free * share };
+            at_entropy[i] = -entropy_coef * share;
 
             let (value_error, slope) =
                 self.value_error(rows.value[i], batch.old_values[i], batch.targets[i]);
@@ -195,14 +198,28 @@ impl Ppo {
             let terms = [
                 if held > free { held } else { free },
                 value_error,
-                density.entropy,
-                (ratio - 1.0) - log_ratio,
+                densities.entropy[i],
+                (ratio - 1.0) - cut(raw[i]),
                 f32::from(u8::from((ratio - 1.0).abs() > clip)),
             ];
             sums.iter_mut()
                 .zip(terms)
                 .for_each(|(sum, term)| *sum += f64::from(term));
         }
+        let wanted = DensityGrads {
+            log_prob: &at_log_prob,
+            entropy: &at_entropy,
+        };
+        let (d_head, d_log_std) = (grads.head, grads.log_std);
+        cx.head.densities_backward(
+            &densities,
+            rows.head,
+            rows.log_std,
+            batch.actions,
+            wanted,
+            d_head,
+            d_log_std,
+        );
         Ok(sums.iter().map(|s| s / cx.batch.valid_count).collect())
     }
 
@@ -227,50 +244,53 @@ impl Ppo {
 
 /// A minibatch's columns as slices.
 struct Columns<'a> {
-    indices: &'a [i32],
-    reals: &'a [f32],
-    action_len: usize,
+    actions: ActionRef<'a>,
     old_log_probs: &'a [f32],
     old_values: &'a [f32],
     advantages: &'a [f32],
     targets: &'a [f32],
     valid: &'a [u8],
-    masks: Option<&'a [u8]>,
+    masks: Option<Cow<'a, [u8]>>,
 }
 
 impl<'a> Columns<'a> {
     fn new(head: &HeadSpec, batch: &'a Minibatch) -> Self {
-        let discrete = head.is_discrete();
         // SAFETY: a minibatch is only read while losses over it are computed.
         unsafe {
+            let valid = memory::u8s(&batch.valid);
             Self {
-                indices: if discrete {
-                    memory::i32s(&batch.actions)
+                actions: if head.is_discrete() {
+                    ActionRef::Index(memory::i32s(&batch.actions))
                 } else {
-                    &[]
+                    ActionRef::Real(memory::f32s(&batch.actions))
                 },
-                reals: if discrete {
-                    &[]
-                } else {
-                    memory::f32s(&batch.actions)
-                },
-                action_len: head.action_len(),
                 old_log_probs: memory::f32s(&batch.old_log_probs),
                 old_values: memory::f32s(&batch.old_values),
                 advantages: memory::f32s(&batch.advantages),
                 targets: memory::f32s(&batch.targets),
-                valid: memory::u8s(&batch.valid),
-                masks: batch.masks.as_ref().map(|m| memory::u8s(m)),
+                valid,
+                masks: batch
+                    .masks
+                    .as_ref()
+                    .map(|m| full_if_invalid(memory::u8s(m), valid)),
             }
         }
     }
+}
 
-    fn action(&self, row: usize) -> ActionRef<'a> {
-        let span = row * self.action_len..(row + 1) * self.action_len;
-        if self.reals.is_empty() {
-            ActionRef::Index(&self.indices[span])
-        } else {
-            ActionRef::Real(&self.reals[span])
-        }
+/// An invalid row may have an empty mask: it gets a full one, and drops out of the sums.
+fn full_if_invalid<'a>(masks: &'a [u8], valid: &[u8]) -> Cow<'a, [u8]> {
+    if valid.iter().all(|v| *v != 0) {
+        return Cow::Borrowed(masks);
     }
+    let width = masks.len() / valid.len();
+    let mut masks = masks.to_vec();
+    for (mask, _) in masks
+        .chunks_exact_mut(width)
+        .zip(valid)
+        .filter(|(_, v)| **v == 0)
+    {
+        mask.fill(1);
+    }
+    Cow::Owned(masks)
 }

@@ -1,6 +1,6 @@
 //! One categorical choice on one row of logits, by inverse CDF.
 
-use super::{Choice, Density, DistError};
+use super::{Choice, DistError};
 
 /// What can be wrong with one dimension.
 #[derive(Clone, Copy, Debug)]
@@ -94,57 +94,4 @@ fn two(z0: f32, z1: f32, u: f32) -> Result<(usize, f32), Unusable> {
     let likelier = usize::from(gap < 0.0);
     let shift = if index == likelier { 0.0 } else { -gap.abs() };
     Ok((index, shift - sum.ln()))
-}
-
-/// Leaves the log-probabilities in `log_p`, −∞ where the mask forbids.
-#[inline]
-pub(super) fn density(
-    logits: &[f32],
-    mask: Option<&[u8]>,
-    action: usize,
-    log_p: &mut [f32],
-) -> Result<Density, Unusable> {
-    let (max, _, sum) = normalizer(logits, mask)?;
-    let log_sum = sum.ln();
-    for (i, (log_p, z)) in log_p.iter_mut().zip(logits).enumerate() {
-        *log_p = if allowed(mask, i) {
-            z - max - log_sum
-        } else {
-            f32::NEG_INFINITY
-        };
-    }
-    Ok(Density {
-        log_prob: log_p[action],
-        entropy: entropy(log_p),
-    })
-}
-
-/// −Σ p log p, where 0 · −∞ counts as its limit 0. NaN is not hidden.
-#[inline]
-fn entropy(log_p: &[f32]) -> f32 {
-    log_p
-        .iter()
-        .map(|l| {
-            if *l == f32::NEG_INFINITY {
-                0.0
-            } else {
-                -l.exp() * l
-            }
-        })
-        .sum()
-}
-
-/// d log p(a)/dz_j = [j = a] − p_j and dH/dz_j = −p_j (log p_j + H). `d` holds the log-probabilities
-/// on entry and the gradient on return.
-#[inline]
-pub(super) fn backward(action: usize, wanted: Density, d: &mut [f32]) {
-    let entropy = entropy(d);
-    for (i, d) in d.iter_mut().enumerate() {
-        let (log_p, p) = (*d, d.exp());
-        *d = 0.0;
-        if log_p != f32::NEG_INFINITY {
-            let chosen = f32::from(u8::from(i == action));
-            *d = wanted.log_prob * (chosen - p) - wanted.entropy * p * (log_p + entropy);
-        }
-    }
 }

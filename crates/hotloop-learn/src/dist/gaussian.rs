@@ -4,7 +4,7 @@
 //! stays finite where 1 − tanh²u underflows (Haarnoja et al. 2018, appendix C, in the form of
 //! TensorFlow Probability).
 
-use super::{Choice, Density, DistError};
+use super::{Choice, DistError};
 use std::f32::consts::{LN_2, TAU};
 
 /// ln √(2π)
@@ -16,6 +16,13 @@ fn log_slope(u: f32) -> f32 {
     // softplus(x) = max(x, 0) + ln(1 + exp(−|x|)) with x = −2u
     let softplus = (-2.0 * u).max(0.0) + (-2.0 * u.abs()).exp().ln_1p();
     2.0 * (LN_2 - u - softplus)
+}
+
+/// What the distribution says about one action, summed over dimensions.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Density {
+    pub(super) log_prob: f32,
+    pub(super) entropy: f32,
 }
 
 #[inline]
@@ -69,21 +76,22 @@ pub(super) fn density(means: &[f32], log_std: &[f32], squash: bool, action: &[f3
     d
 }
 
-/// The squash's correction depends on the stored sample alone and has no gradient.
+/// The squash's correction depends on the stored sample alone and has no gradient. The pair holds the
+/// loss's gradients at the log-probability and at the entropy.
 #[inline]
 pub(super) fn backward(
     means: &[f32],
     log_std: &[f32],
     squash: bool,
     action: &[f32],
-    wanted: Density,
+    (at_log_prob, at_entropy): (f32, f32),
     d_means: &mut [f32],
     d_log_std: &mut [f32],
 ) {
     let (at_log_prob, at_entropy) = if squash {
-        (wanted.log_prob - wanted.entropy, 0.0)
+        (at_log_prob - at_entropy, 0.0)
     } else {
-        (wanted.log_prob, wanted.entropy)
+        (at_log_prob, at_entropy)
     };
     for (i, (a, mean)) in action.iter().zip(means).enumerate() {
         let inverse = (-log_std[i]).exp();

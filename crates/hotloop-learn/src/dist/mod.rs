@@ -1,15 +1,18 @@
 //! Action distributions over the network's outputs.
 //!
-//! Each has two faces that must agree: plain Rust on one row of host memory, for sampling in the
-//! rollout and for hand-written gradients (`categorical`, `gaussian`), and tensors, for any loss
-//! that autograd differentiates (`tensor`). What is stored, and what a log-probability is of, is
+//! Each has two faces that must agree: plain Rust on host memory, one row at a time for sampling in the
+//! rollout (`categorical`, `gaussian`) and on many rows for hand-written gradients (`rows`), and
+//! tensors, for any loss that autograd differentiates (`tensor`). What is stored, and what a log-probability is of, is
 //! the policy's own sample before any clip; for a tanh-squashed Gaussian the pre-squash value.
 
 mod categorical;
 mod gaussian;
+mod rows;
 pub(crate) mod tensor;
 #[cfg(test)]
 mod tests;
+
+pub use rows::{Densities, DensityGrads};
 
 /// Why a row's action distribution cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,22 +78,13 @@ pub enum ActionMut<'a> {
     Real(&'a mut [f32]),
 }
 
-/// A stored action of one row.
+/// Stored actions, of one row or of many.
 #[derive(Clone, Copy, Debug)]
 pub enum ActionRef<'a> {
     /// 0-based indices, one per dimension.
     Index(&'a [i32]),
     /// Real numbers, one per dimension, before any squash or clip.
     Real(&'a [f32]),
-}
-
-/// What the distribution says about a stored action.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Density {
-    /// Log-probability (density) of the action, summed over dimensions.
-    pub log_prob: f32,
-    /// Entropy, summed over dimensions; for a squashed Gaussian the estimate −log-prob.
-    pub entropy: f32,
 }
 
 impl HeadSpec {
@@ -188,78 +182,6 @@ impl HeadSpec {
                 Ok(log_prob)
             }
             (spec, action) => panic!("{spec:?} cannot write its action into {action:?}"),
-        }
-    }
-
-    /// Log-probability and entropy of a stored action, on one row of host memory.
-    ///
-    /// `scratch`, one element per output, is left as [`HeadSpec::density_backward`] needs it.
-    ///
-    /// # Errors
-    /// If a mask allows nothing. Outputs that are not finite give results that are not.
-    ///
-    /// # Panics
-    /// If a slice has another length, or an index lies outside its dimension.
-    #[inline]
-    pub fn density(
-        &self,
-        row: &[f32],
-        log_std: &[f32],
-        mask: Option<&[u8]>,
-        action: ActionRef<'_>,
-        scratch: &mut [f32],
-    ) -> Result<Density, DistError> {
-        match (self, action) {
-            (Self::Gaussian { squash, .. }, ActionRef::Real(action)) => {
-                Ok(gaussian::density(row, log_std, *squash, action))
-            }
-            (_, ActionRef::Index(action)) if self.is_discrete() => {
-                let (mut start, mut sum) = (0, Density::default());
-                for (dimension, (size, action)) in self.sizes().iter().zip(action).enumerate() {
-                    let range = start..start + size;
-                    let mask = mask.map(|m| &m[range.clone()]);
-                    let log_p = &mut scratch[range.clone()];
-                    let d = categorical::density(&row[range], mask, *action as usize, log_p)
-                        .map_err(|e| e.at(dimension))?;
-                    sum.log_prob += d.log_prob;
-                    sum.entropy += d.entropy;
-                    start += size;
-                }
-                Ok(sum)
-            }
-            (spec, action) => panic!("{spec:?} has no actions like {action:?}"),
-        }
-    }
-
-    /// The gradient of `wanted.log_prob · log_prob + wanted.entropy · entropy` at one row: replaces
-    /// what [`HeadSpec::density`] left in `d_row`, and is added to `d_log_std`. Masked logits get
-    /// exactly 0.
-    ///
-    /// # Panics
-    /// As [`HeadSpec::density`].
-    #[inline]
-    pub fn density_backward(
-        &self,
-        row: &[f32],
-        log_std: &[f32],
-        action: ActionRef<'_>,
-        wanted: Density,
-        d_row: &mut [f32],
-        d_log_std: &mut [f32],
-    ) {
-        match (self, action) {
-            (Self::Gaussian { squash, .. }, ActionRef::Real(action)) => {
-                gaussian::backward(row, log_std, *squash, action, wanted, d_row, d_log_std);
-            }
-            (_, ActionRef::Index(action)) if self.is_discrete() => {
-                let mut start = 0;
-                for (size, action) in self.sizes().iter().zip(action) {
-                    let d_row = &mut d_row[start..start + size];
-                    categorical::backward(*action as usize, wanted, d_row);
-                    start += size;
-                }
-            }
-            (spec, action) => panic!("{spec:?} has no actions like {action:?}"),
         }
     }
 

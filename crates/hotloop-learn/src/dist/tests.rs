@@ -25,6 +25,12 @@ fn outputs(head: &[f32], width: i64, log_std: Option<&[f32]>) -> Outputs {
     }
 }
 
+/// Log-probability and entropy of one row.
+struct Density {
+    log_prob: f32,
+    entropy: f32,
+}
+
 fn density(
     spec: &HeadSpec,
     row: &[f32],
@@ -32,8 +38,11 @@ fn density(
     mask: Option<&[u8]>,
     action: ActionRef<'_>,
 ) -> Density {
-    spec.density(row, log_std, mask, action, &mut vec![9.0; row.len()])
-        .unwrap()
+    let d = spec.densities(row, log_std, mask, action).unwrap();
+    Density {
+        log_prob: d.log_prob[0],
+        entropy: d.entropy[0],
+    }
 }
 
 fn f32s(t: &Tensor) -> Vec<f32> {
@@ -74,14 +83,21 @@ fn br_22_masks_are_exact_in_both_faces() {
     let grad =
         f32s(&Tensor::run_backward(&[(&lp + &h).sum(Kind::Float)], &[&o.head], false, false)[0]);
     let mut by_hand = [9.0; 3];
-    let wanted = Density {
-        log_prob: 1.0,
-        entropy: 1.0,
-    };
     let action = ActionRef::Index(&[1]);
-    spec.density(&logits, &[], Some(&mask), action, &mut by_hand)
-        .unwrap();
-    spec.density_backward(&logits, &[], action, wanted, &mut by_hand, &mut []);
+    let densities = spec.densities(&logits, &[], Some(&mask), action).unwrap();
+    let wanted = DensityGrads {
+        log_prob: &[1.0],
+        entropy: &[1.0],
+    };
+    spec.densities_backward(
+        &densities,
+        &logits,
+        &[],
+        action,
+        wanted,
+        &mut by_hand,
+        &mut [],
+    );
     for (a, b) in grad.iter().zip(by_hand) {
         assert!(a.is_finite());
         close(*a, b, 1e-6);
@@ -136,6 +152,12 @@ fn br_22_a_mask_that_allows_nothing_is_an_error_naming_the_row() {
         )
         .unwrap_err();
     assert_eq!(e, DistError::NoValidAction { dimension: 1 });
+    let two_rows = [1, 1, 1, 1, 1, 0, 0, 1, 0, 0];
+    let e = spec.densities(&[0.0; 10], &[], Some(&two_rows), ActionRef::Index(&[0; 4]));
+    assert_eq!(
+        e.unwrap_err(),
+        (1, DistError::NoValidAction { dimension: 0 })
+    );
     let o = outputs(&[0.0; 10], 5, None);
     let actions = Tensor::zeros([2, 2], (Kind::Int, Device::Cpu));
     let m = Tensor::from_slice(&[1u8, 1, 1, 1, 1, 1, 1, 0, 0, 0]).view([2, 5]);
@@ -264,8 +286,8 @@ fn rust_and_tensors_agree() {
                 .map(|i| u8::from(i % 2 == 0 || i % 3 == 0))
                 .collect();
             let (mut index, mut real) = (vec![0i32; n * len], vec![0f32; n * len]);
-            let (mut lps, mut d_head) = (vec![], vec![0f32; n * width]);
-            let (mut densities, mut d_log_std) = (vec![], vec![0f32; log_std.len()]);
+            let (mut lps, mut d_head) = (vec![], vec![9f32; n * width]);
+            let mut d_log_std = vec![0f32; log_std.len()];
             for r in 0..n {
                 let row = &head[r * width..][..width];
                 let mask = masked.then(|| &mask[r * width..][..width]);
@@ -279,20 +301,22 @@ fn rust_and_tensors_agree() {
                     spec.choose(Choice::Sample, row, log_std, mask, &mut u, out)
                         .unwrap(),
                 );
-                let (a, b) = (&index[r * len..][..len], &real[r * len..][..len]);
-                let action = if spec.is_discrete() {
-                    ActionRef::Index(a)
-                } else {
-                    ActionRef::Real(b)
-                };
-                let d_row = &mut d_head[r * width..][..width];
-                densities.push(spec.density(row, log_std, mask, action, d_row).unwrap());
-                let wanted = Density {
-                    log_prob: 0.7 + r as f32 * 0.01,
-                    entropy: -0.3,
-                };
-                spec.density_backward(row, log_std, action, wanted, d_row, &mut d_log_std);
             }
+            let stored = if spec.is_discrete() {
+                ActionRef::Index(&index)
+            } else {
+                ActionRef::Real(&real)
+            };
+            let densities = spec
+                .densities(&head, log_std, masked.then_some(&mask[..]), stored)
+                .unwrap();
+            let at_log_prob: Vec<f32> = (0..n).map(|r| 0.7 + r as f32 * 0.01).collect();
+            let wanted = DensityGrads {
+                log_prob: &at_log_prob,
+                entropy: &[-0.3; 40],
+            };
+            let (d, s) = (&mut d_head, &mut d_log_std);
+            spec.densities_backward(&densities, &head, log_std, stored, wanted, d, s);
             let mut o = outputs(&head, width as i64, spec.log_std_dim().map(|_| log_std));
             o.head = o.head.set_requires_grad(true);
             o.log_std = o.log_std.map(|t| t.set_requires_grad(true));
@@ -307,8 +331,8 @@ fn rust_and_tensors_agree() {
                 .unwrap();
             for (r, (t_lp, t_h)) in f32s(&lp).into_iter().zip(f32s(&h)).enumerate() {
                 close(lps[r], t_lp, 5e-6);
-                close(densities[r].log_prob, t_lp, 5e-6);
-                close(densities[r].entropy, t_h, 5e-6);
+                close(densities.log_prob[r], t_lp, 5e-6);
+                close(densities.entropy[r], t_h, 5e-6);
             }
             let weight = Tensor::arange(n as i64, (Kind::Float, Device::Cpu)) * 0.01 + 0.7;
             let total = (lp * weight).sum(Kind::Float) - (h * 0.3).sum(Kind::Float);

@@ -6,6 +6,7 @@
 //! matrices are row-major and dense. Nothing here may allocate or read the clock.
 
 mod body;
+mod exponential;
 mod products;
 #[cfg(test)]
 mod tests;
@@ -48,7 +49,7 @@ macro_rules! kernels {
 
         #[cfg(target_arch = "x86_64")]
         mod avx512 {
-            use super::{AdamStep, body, products};
+            use super::{AdamStep, body, exponential, products};
             struct Here;
             // 32 registers of 16 lanes.
             impl super::Isa for Here { const FMA: bool = true; const TILE_ROWS: usize = 12; }
@@ -59,7 +60,7 @@ macro_rules! kernels {
 
         #[cfg(target_arch = "x86_64")]
         mod avx2 {
-            use super::{AdamStep, body, products};
+            use super::{AdamStep, body, exponential, products};
             struct Here;
             // 16 registers of 8 lanes.
             impl super::Isa for Here { const FMA: bool = true; const TILE_ROWS: usize = 6; }
@@ -69,7 +70,7 @@ macro_rules! kernels {
         }
 
         mod portable {
-            use super::{AdamStep, Isa, body, products};
+            use super::{AdamStep, Isa, body, exponential, products};
             const NEON: bool = cfg!(target_arch = "aarch64");
             struct Here;
             impl Isa for Here {
@@ -112,6 +113,11 @@ kernels! {
     fn body::relu_backward(d: &mut [f32], y: &[f32], bias_grad: &mut [f32]);
     /// `sums += Σ_rows d` for rows of `sums.len()`.
     fn body::column_sums(d: &[f32], sums: &mut [f32]);
+    /// In-place exponential, relative error below 3e-7; below -87.3 it gives 0, NaN stays NaN.
+    fn exponential::exp(x: &mut [f32]);
+    /// Log-softmax of `n` logits from column `first` on, of rows of `stride`: in place in `z`, the
+    /// probabilities into `p`. A logit of −∞ gives probability 0, NaN makes its row NaN.
+    fn exponential::log_softmax(z: &mut [f32], p: &mut [f32], stride: usize, first: usize, n: usize);
     /// `y += x`.
     fn body::add_assign(y: &mut [f32], x: &[f32]);
     /// `Σ x²`, accumulated in f64.

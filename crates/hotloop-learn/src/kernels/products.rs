@@ -113,6 +113,19 @@ pub(super) fn matmul<I: Isa>(a: &[f32], k: usize, packed: &[f32], n: usize, out:
     }
 }
 
+#[inline(always)]
+fn add_line<I: Isa, const ROWS: usize>(
+    sums: &mut [[f32; COLUMNS]; ROWS],
+    d: &[f32],
+    line: &[f32; COLUMNS],
+) {
+    for (sums, x) in sums.iter_mut().zip(d) {
+        for (sum, y) in sums.iter_mut().zip(line) {
+            *sum = madd::<I>(*x, *y, *sum);
+        }
+    }
+}
+
 /// `ROWS` rows of the result, from row `first` on.
 #[inline(always)]
 fn outer_rows<I: Isa, const ROWS: usize>(
@@ -126,21 +139,18 @@ fn outer_rows<I: Isa, const ROWS: usize>(
     for start in (0..n).step_by(COLUMNS) {
         let columns = COLUMNS.min(n - start);
         let mut sums = [[0.0f32; COLUMNS]; ROWS];
-        for (d, h) in d.chunks_exact(m).zip(h.chunks_exact(n)) {
-            let d = &d[first..first + ROWS];
-            let h = &h[start..start + columns];
-            let line = match <&[f32; COLUMNS]>::try_from(h) {
-                Ok(whole) => *whole,
-                Err(_) => {
-                    let mut padded = [0.0; COLUMNS];
-                    padded[..columns].copy_from_slice(h);
-                    padded
+        let rows = d.chunks_exact(m).zip(h.chunks_exact(n));
+        if columns == COLUMNS {
+            for (d, h) in rows {
+                if let Some(line) = h[start..].first_chunk() {
+                    add_line::<I, ROWS>(&mut sums, &d[first..first + ROWS], line);
                 }
-            };
-            for (sums, x) in sums.iter_mut().zip(d) {
-                for (sum, y) in sums.iter_mut().zip(&line) {
-                    *sum = madd::<I>(*x, *y, *sum);
-                }
+            }
+        } else {
+            for (d, h) in rows {
+                let mut padded = [0.0; COLUMNS];
+                padded[..columns].copy_from_slice(&h[start..]);
+                add_line::<I, ROWS>(&mut sums, &d[first..first + ROWS], &padded);
             }
         }
         for (sums, row) in sums.iter().zip(out[first * n..].chunks_exact_mut(n)) {

@@ -220,3 +220,63 @@ fn outer_products_agree_with_f64_at_every_remainder() {
         });
     }
 }
+
+#[test]
+fn exp_is_within_3e_7_and_flushes_to_zero() {
+    let mut xs: Vec<f32> = (-88_000..=88_000).map(|i| i as f32 * 1e-3).collect();
+    xs.extend([0.0, -0.0, f32::MIN, f32::NEG_INFINITY, -87.5, -104.0]);
+    each_table(|t| {
+        let mut ys = xs.clone();
+        // SAFETY: `available` lists only tables this machine can run.
+        unsafe { (t.exp)(&mut ys) };
+        for (x, y) in xs.iter().zip(&ys) {
+            let exact = f64::from(*x).exp();
+            let error = (f64::from(*y) - exact).abs();
+            assert!(
+                error <= 3e-7 * exact || (*x < -87.3 && *y == 0.0),
+                "{}: exp({x}) = {y}",
+                t.isa
+            );
+        }
+        let mut odd = [f32::NAN, 0.0];
+        // SAFETY: as above.
+        unsafe { (t.exp)(&mut odd) };
+        assert!(odd[0].is_nan() && odd[1] == 1.0);
+    });
+}
+
+#[test]
+fn log_softmax_agrees_with_f64_at_every_width() {
+    let inf = f32::NEG_INFINITY;
+    for (rows, n) in [(1, 1), (3, 2), (8, 2), (33, 2), (17, 6), (9, 40)] {
+        let (stride, first) = (n + 3, 2);
+        let mut z = values(rows * stride, 8.0);
+        if n > 1 {
+            z[first + n - 1] = inf;
+        }
+        each_table(|t| {
+            let (mut log_p, mut p) = (z.clone(), vec![9.0; z.len()]);
+            // SAFETY: `available` lists only tables this machine can run.
+            unsafe { (t.log_softmax)(&mut log_p, &mut p, stride, first, n) };
+            for r in 0..rows {
+                let row = |v: &[f32], j: usize| f64::from(v[r * stride + first + j]);
+                let sum: f64 = (0..n).map(|j| row(&z, j).exp()).sum();
+                for j in 0..n {
+                    let exact = row(&z, j) - sum.ln();
+                    assert!((row(&p, j) - exact.exp()).abs() < 5e-7, "{}", t.isa);
+                    let close = (row(&log_p, j) - exact).abs() <= 2e-6;
+                    assert!(close || row(&log_p, j) == exact, "{}: {exact}", t.isa);
+                }
+                assert_eq!(
+                    log_p[r * stride],
+                    z[r * stride],
+                    "other columns are left alone"
+                );
+                assert_eq!(p[r * stride + stride - 1], 9.0);
+            }
+        });
+    }
+    let (mut z, mut p) = ([0.0, f32::NAN, 1.0, 2.0], [0.0; 4]);
+    log_softmax(&mut z, &mut p, 2, 0, 2);
+    assert!(z[0].is_nan() && z[1].is_nan() && z[2].is_finite() && p[0].is_nan());
+}
