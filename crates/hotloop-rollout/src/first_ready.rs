@@ -10,7 +10,6 @@
 )]
 
 use crate::RolloutError;
-use crate::batch::{Batch, Kind, Places};
 use crate::hub::{Full, Hub, Ticket};
 use crate::policy::Policy;
 use crate::protocol::{
@@ -25,20 +24,20 @@ use crate::protocol::{
 use crate::runner::{Place, Runner};
 use crate::slab::{BlockRows, Columns, SegmentBuf};
 use crate::snapshot::{Boundary, GroupSnapshot, LaneSnapshot};
-use hotloop_env::Spaces;
+use crate::staging::Staging;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Everything about a block that its actor and the workers hand to each other.
 pub(crate) struct Baton {
-    block: usize,
+    pub(crate) block: usize,
     /// The segment being filled; none between two.
     buf: Option<SegmentBuf>,
-    version: u64,
+    pub(crate) version: u64,
     /// The row to be decided on, or to be acted on.
-    row: usize,
-    decisions: u64,
+    pub(crate) row: usize,
+    pub(crate) decisions: u64,
     /// False until the first reset.
     started: bool,
     boundary: Boundary,
@@ -62,14 +61,14 @@ impl Baton {
         })
     }
 
-    fn buf(&mut self) -> &mut SegmentBuf {
+    pub(crate) fn buf(&mut self) -> &mut SegmentBuf {
         self.buf
             .as_mut()
             .expect("a baton leaves its station only with a segment")
     }
 
     /// Whether the row is only to be evaluated.
-    fn bootstrap(&self) -> bool {
+    pub(crate) fn bootstrap(&self) -> bool {
         self.buf
             .as_ref()
             .is_some_and(|buf| self.row == buf.shape().steps)
@@ -214,106 +213,6 @@ pub(crate) async fn actor(block: usize, mut runner: Runner, floor: Arc<Floor>, h
 pub(crate) async fn relay(index: usize, floor: Arc<Floor>) {
     let wake = |block: usize| floor.stations[block].to_actor.wake();
     poll_fn(|cx| floor.relays[index].poll(cx, wake)).await;
-}
-
-/// The batch in which a worker gathers rows: all memory that it needs.
-struct Staging {
-    /// Words, so that records are aligned for any element.
-    observations: Vec<u64>,
-    masks: Vec<u8>,
-    valid: Vec<u8>,
-    actions: Vec<u64>,
-    log_probs: Vec<f32>,
-    values: Vec<f32>,
-    lanes: Vec<usize>,
-    counters: Vec<u64>,
-}
-
-impl Staging {
-    fn new(spaces: &Spaces, lanes: usize) -> Self {
-        let words = |bytes: usize| vec![0u64; (lanes * bytes).div_ceil(size_of::<u64>())];
-        Self {
-            observations: words(spaces.observation.record_bytes()),
-            masks: vec![0; lanes * spaces.action.mask_bytes()],
-            valid: vec![0; lanes],
-            actions: words(spaces.action.record_bytes()),
-            log_probs: vec![0.0; lanes],
-            values: vec![0.0; lanes],
-            lanes: vec![0; lanes],
-            counters: vec![0; lanes],
-        }
-    }
-
-    /// Has `policy` decide on the rows of `batons`, which all have one version, and all or none of
-    /// which are to be evaluated only.
-    fn decide(
-        &mut self,
-        batons: &mut [Box<Baton>],
-        policy: &mut dyn Policy,
-        hub: &Hub,
-    ) -> Result<usize, crate::PolicyError> {
-        let spaces = &*hub.spaces;
-        let (observation, mask, action) = (
-            spaces.observation.record_bytes(),
-            spaces.action.mask_bytes(),
-            spaces.action.record_bytes(),
-        );
-        let (bootstrap, version) = (batons[0].bootstrap(), batons[0].version);
-        let observations: &mut [u8] = bytemuck::cast_slice_mut(&mut self.observations);
-        let actions: &mut [u8] = bytemuck::cast_slice_mut(&mut self.actions);
-        let mut end = 0;
-        for baton in batons.iter_mut() {
-            let (row, counter, first_lane) = (
-                baton.row,
-                baton.decisions,
-                hub.desks[baton.block].first_lane,
-            );
-            let places = baton.buf().decision_row(row);
-            let (start, n) = (end, places.valid.len());
-            end += n;
-            observations[start * observation..end * observation]
-                .copy_from_slice(places.observations);
-            self.masks[start * mask..end * mask].copy_from_slice(places.masks);
-            self.valid[start..end].copy_from_slice(places.valid);
-            self.counters[start..end].fill(counter);
-            for (i, lane) in self.lanes[start..end].iter_mut().enumerate() {
-                *lane = first_lane + i;
-            }
-        }
-        let decided = if bootstrap { 0 } else { end };
-        policy.decide(&mut Batch {
-            spaces,
-            observations: &observations[..end * observation],
-            masks: &self.masks[..end * mask],
-            valid: &self.valid[..end],
-            actions: &mut actions[..decided * action],
-            log_probs: &mut self.log_probs[..decided],
-            values: &mut self.values[..end],
-            places: Places(Kind::Each {
-                lanes: &self.lanes[..end],
-                counters: &self.counters[..end],
-            }),
-            version,
-            bootstrap,
-        })?;
-        let mut start = 0;
-        for baton in batons.iter_mut() {
-            let row = baton.row;
-            let places = baton.buf().decision_row(row);
-            let end = start + places.values.len();
-            places.values.copy_from_slice(&self.values[start..end]);
-            if !bootstrap {
-                places
-                    .log_probs
-                    .copy_from_slice(&self.log_probs[start..end]);
-                places
-                    .actions
-                    .copy_from_slice(&actions[start * action..end * action]);
-            }
-            start = end;
-        }
-        Ok(end)
-    }
 }
 
 /// One inference worker.

@@ -68,6 +68,7 @@ mod runner;
 mod segment;
 mod slab;
 mod snapshot;
+mod staging;
 mod start;
 mod stats;
 
