@@ -35,3 +35,6 @@ pub use normalize::{Normalizer, NormalizerSpec};
 pub use optim::{AdamCounters, AdamSpec};
 pub use params::Params;
 pub use published::PolicyStore;
+
+/// The tensors of public signatures, at the version that hotloop is built with.
+pub use tch;

@@ -42,9 +42,3 @@ pub mod algorithm {
 
 /// Environments: the traits, spaces, wrappers and the registry.
 pub use hotloop_env as env;
-
-/// Networks, action distributions, algorithms and checkpoints: what an algorithm of your own is made of.
-pub use hotloop_learn as learn;
-
-/// Returns, running statistics and schedules.
-pub use hotloop_math as math;
