@@ -17,7 +17,7 @@ use std::time::Instant;
 /// The lanes' states that an actor hands out, with its first lane.
 pub(crate) type Saved = (usize, Vec<LaneSnapshot>);
 
-/// Fewer actors than this are all woken by the worker itself.
+/// The longest slice of actors that one of them wakes: what fits well into a thread's own queue.
 const FAN: usize = 64;
 
 /// How many actors one wake-up from outside the runtime stands for.
