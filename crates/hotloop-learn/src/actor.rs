@@ -73,6 +73,7 @@ pub struct Actor {
     head: Vec<f32>,
     values: Vec<f32>,
     log_std: Vec<f32>,
+    log_probs: Vec<f32>,
 }
 
 impl Actor {
@@ -92,6 +93,7 @@ impl Actor {
             head: vec![],
             values: vec![],
             log_std: vec![],
+            log_probs: vec![],
         }
     }
 
@@ -214,16 +216,19 @@ impl Actor {
     ) -> Result<(), LearnError> {
         let n = actions.len() / self.action.record_bytes();
         self.evaluate(params, standardizer, observations, n)?;
-        let mut log_probs = vec![0.0; n];
+        // Nobody asks for them here, but they come with the choice.
+        let mut log_probs = std::mem::take(&mut self.log_probs);
+        log_probs.resize(n, 0.0);
         let chosen = Chosen {
             actions,
             log_probs: &mut log_probs,
         };
-        self.choose(choice, philox, masks, |_| true, draw, chosen)
-            .map_err(|unusable| LearnError::Spec {
-                what: "evaluation",
-                reason: format!("env {}: {}", unusable.row, unusable.reason),
-            })
+        let outcome = self.choose(choice, philox, masks, |_| true, draw, chosen);
+        self.log_probs = log_probs;
+        outcome.map_err(|unusable| LearnError::Spec {
+            what: "evaluation",
+            reason: format!("env {}: {}", unusable.row, unusable.reason),
+        })
     }
 }
 
