@@ -59,7 +59,7 @@ impl Agent {
             Which::Last => LAST,
             Which::Best => BEST,
         };
-        if !run.checkpoints().join(format!("{name}.json")).exists() {
+        if !checkpointing::exists(&run.checkpoints(), name) {
             let reason = match which {
                 Which::Last => {
                     "it has no checkpoint yet; train writes one when it ends or is interrupted"

@@ -97,6 +97,11 @@ pub(crate) fn save(dir: &Path, name: &str, contents: &Contents<'_>) -> Result<()
     Ok(())
 }
 
+/// Whether there is a checkpoint of this name.
+pub(crate) fn exists(dir: &Path, name: &str) -> bool {
+    dir.join(format!("{name}.json")).exists()
+}
+
 /// What [`load`] found beside the learner's own state.
 pub(crate) struct Loaded {
     pub(crate) progress: Progress,
@@ -248,6 +253,23 @@ fn restore_normalizer(
     name: &str,
 ) -> Result<(), Error> {
     let (observations, returns) = normalizer.parts();
+    // The other way round as well: weights that saw normalized numbers mean nothing without.
+    for (part, key, wanted) in [
+        (
+            "observations",
+            "normalize.observations",
+            observations.is_some(),
+        ),
+        ("returns", "normalize.rewards", returns.is_some()),
+    ] {
+        if !wanted && find(snapshot, &format!("{prefix}.{part}.count")).is_some() {
+            let reason = format!(
+                "it was trained with {key} = true, which is false now; leave it as it was, or start a \
+                 new run"
+            );
+            return Err(refuse(dir, name, reason));
+        }
+    }
     let moments = |prefix: &str, features: usize| -> Result<RunningMoments, Error> {
         let count = snapshot.u64s(&format!("{prefix}.count"), &[1])?[0];
         let mean = snapshot

@@ -42,11 +42,13 @@ pub struct EvalReport {
     pub return_max: f64,
     /// Mean length in env steps.
     pub length_mean: f64,
+    /// Failures of environments. The episodes that they hit were begun anew, and do not count.
+    pub faults: u64,
 }
 
 impl EvalReport {
     /// The report of these (return, length) pairs, in order; at least one.
-    fn of(episodes: &[(f64, u32)]) -> Self {
+    fn of(episodes: &[(f64, u32)], faults: u64) -> Self {
         let n = episodes.len() as f64;
         let mean = episodes.iter().map(|e| e.0).sum::<f64>() / n;
         let variance = episodes.iter().map(|e| (e.0 - mean).powi(2)).sum::<f64>() / n;
@@ -60,6 +62,7 @@ impl EvalReport {
                 .map(|e| e.0)
                 .fold(f64::NEG_INFINITY, f64::max),
             length_mean: episodes.iter().map(|e| f64::from(e.1)).sum::<f64>() / n,
+            faults,
         }
     }
 }
@@ -133,7 +136,7 @@ impl Row {
 /// Plays `plan.episodes` episodes on the lanes of `block`.
 ///
 /// # Errors
-/// If an environment fails (an evaluation does not go on with half an episode), or the network does.
+/// If an environment fails too often, or the network does.
 pub(crate) fn play_episodes(
     block: &mut Block,
     spaces: &Spaces,
@@ -147,7 +150,7 @@ pub(crate) fn play_episodes(
     let mut states = LaneStates::new(plan.seed, Stream::Eval, 0, lanes);
     let mut row = Row::new(spaces, lanes);
     let philox = Philox::new(plan.seed, Stream::EvalAction);
-    let mut faults = vec![];
+    let (mut faults, mut failures) = (vec![], Failures::new(lanes));
     // Lane l plays episodes l, l + lanes, …
     let mut playing: Vec<usize> = (0..lanes).collect();
     let mut steps = vec![0u64; lanes];
@@ -158,7 +161,7 @@ pub(crate) fn play_episodes(
         states.restart(lane, episode as u64);
     }
     driver.turn(block, &mut row.rows(spaces, &mut states, &mut faults), true);
-    refuse(&mut faults)?;
+    failures.take(&mut faults)?;
     row.valid.copy_from_slice(&row.next_valid);
 
     while left > 0 {
@@ -182,9 +185,10 @@ pub(crate) fn play_episodes(
             &mut row.rows(spaces, &mut states, &mut faults),
             false,
         );
-        refuse(&mut faults)?;
+        failures.take(&mut faults)?;
         for lane in 0..lanes {
-            steps[lane] += 1;
+            // A turn that only started an episode used no decision.
+            steps[lane] += u64::from(row.valid[lane]);
             if row.ends[lane] & end_flags::EPISODE == 0 {
                 continue;
             }
@@ -194,6 +198,7 @@ pub(crate) fn play_episodes(
             }
             playing[lane] += lanes;
             steps[lane] = 0;
+            failures.of_episode[lane] = 0;
             states.restart(lane, playing[lane] as u64);
             // The next episode starts with its own numbers, also where the block has reset already.
             row.next_valid[lane] = 0;
@@ -201,7 +206,7 @@ pub(crate) fn play_episodes(
         row.valid.copy_from_slice(&row.next_valid);
     }
     let finished: Vec<_> = finished.into_iter().flatten().collect();
-    Ok(EvalReport::of(&finished))
+    Ok(EvalReport::of(&finished, failures.total))
 }
 
 /// Gives lanes their turns, and waits for those that wait themselves.
@@ -237,9 +242,36 @@ impl Driver {
     }
 }
 
-fn refuse(faults: &mut Vec<Fault>) -> Result<(), Error> {
-    match faults.pop() {
-        None => Ok(()),
-        Some(fault) => Err(EnvError::new(format!("evaluation: {fault}")).into()),
+/// Failures of environments in an evaluation. The block has rebuilt what failed and begun its episode
+/// anew, with the random numbers that follow; only an episode that goes on failing ends the evaluation.
+struct Failures {
+    total: u64,
+    /// Those of the episode that each lane plays.
+    of_episode: Vec<u32>,
+}
+
+/// So often may an episode fail before it is given up.
+const MOST_FAILURES: u32 = 10;
+
+impl Failures {
+    fn new(lanes: usize) -> Self {
+        Self {
+            total: 0,
+            of_episode: vec![0; lanes],
+        }
+    }
+
+    fn take(&mut self, faults: &mut Vec<Fault>) -> Result<(), Error> {
+        for fault in faults.drain(..) {
+            tracing::warn!(lane = fault.lane, step = fault.step, "evaluation: {fault}");
+            self.total += 1;
+            let failures = &mut self.of_episode[fault.lane];
+            *failures += 1;
+            if *failures > MOST_FAILURES {
+                let reason = format!("evaluation: {fault} (failure {failures} of one episode)");
+                return Err(EnvError::new(reason).into());
+            }
+        }
+        Ok(())
     }
 }

@@ -188,6 +188,10 @@ impl TrainerBuilder {
         let (spec, options) = config.env.resolve(&registry, &origins)?;
         let spec = spec.clone();
         let algorithm = algorithm.unwrap_or_else(|| assemble::algorithm(&config));
+        // The directory comes last: a run that cannot be leaves none behind.
+        let spaces = spec.spaces(&options)?;
+        let memory = assemble::check_memory(&assemble::rollout(&config), &spaces)?;
+        let net = assemble::network(&config, &spaces)?;
         let run = match &resume {
             Some(path) => {
                 let run = RunDir::reopen(path)?;
@@ -203,6 +207,14 @@ impl TrainerBuilder {
                         reason,
                     });
                 }
+                if !checkpointing::exists(&run.checkpoints(), LAST) {
+                    let reason = "it has no checkpoint to go on from: it ended before the first was \
+                                  written; start a new run";
+                    return Err(Error::Run {
+                        path: path.clone(),
+                        reason: reason.into(),
+                    });
+                }
                 run
             }
             None => RunDir::create(
@@ -212,9 +224,6 @@ impl TrainerBuilder {
                 config.seed,
             )?,
         };
-        let spaces = spec.spaces(&options)?;
-        let memory = assemble::check_memory(&assemble::rollout(&config), &spaces)?;
-        let net = assemble::network(&config, &spaces)?;
         let mut learner = Learner::new(
             assemble::learner(&config),
             net,
@@ -226,8 +235,8 @@ impl TrainerBuilder {
             Some(_) => Some(checkpointing::load(&run.checkpoints(), LAST, &mut learner)?),
             None => None,
         };
-        hotloop_telemetry::write_atomic(&run.config(), config.to_toml().as_bytes())?;
         if loaded.is_none() {
+            write_config(&run, &config)?;
             Manifest::collect(
                 &system::libtorch().version,
                 &config.env.id,
@@ -328,6 +337,7 @@ impl Training {
             mut sinks,
         } = trainer;
         let store = Arc::new(PolicyStore::new());
+        let resumed = loaded.is_some();
         let (progress, wall_s, from) = match loaded {
             Some(loaded) => {
                 loaded.publish(&run.checkpoints(), &learner, &store)?;
@@ -346,6 +356,10 @@ impl Training {
         });
         let make = |_first, lanes| spec.make(&options, lanes);
         let rollout = Rollout::start(settings, spaces.clone(), make, policies.collect(), from)?;
+        if resumed {
+            // Not before everything is known to fit: a run keeps the configuration that it works with.
+            write_config(&run, &config)?;
+        }
         let evaluator = if config.eval.every > 0 {
             let envs = config.eval.envs.min(config.eval.episodes);
             Some((spec.make(&options, envs)?, spaces))
@@ -403,6 +417,9 @@ impl Training {
 
     fn train(&mut self) -> Result<Ended, Error> {
         if let Some(ended) = self.over(None) {
+            if self.learner.updates() == 0 {
+                self.save(LAST, None, false)?;
+            }
             return Ok(ended);
         }
         self.grant()?;
@@ -636,6 +653,11 @@ impl Training {
             ended,
         })
     }
+}
+
+fn write_config(run: &RunDir, config: &Config) -> Result<(), Error> {
+    hotloop_telemetry::write_atomic(&run.config(), config.to_toml().as_bytes())?;
+    Ok(())
 }
 
 fn valid_rows(segment: &Segment) -> u64 {
