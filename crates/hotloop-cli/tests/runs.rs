@@ -10,6 +10,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 /// The settings of a run so small that it takes a moment even in a debug build.
 const TINY: &[&str] = &[
@@ -252,7 +253,11 @@ fn br_50_ctrl_c_leaves_a_checkpoint_from_which_the_run_goes_on() {
 #[test]
 fn br_50_a_second_ctrl_c_ends_at_once_and_spoils_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let child = start_long_run(dir.path(), &["--set", "checkpoint.every=1"]);
+    let mut child = start_long_run(dir.path(), &["--set", "checkpoint.every=1"]);
+    while !dir.path().join("run/checkpoints/last.json").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     signal(&child, libc::SIGINT);
     signal(&child, libc::SIGTERM);
     let stopped = done(child.wait_with_output().unwrap());
