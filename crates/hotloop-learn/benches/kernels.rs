@@ -5,6 +5,8 @@
 //! the backward pass. Times are the thread's CPU time where the system has a clock for it, so that
 //! other work on the machine disturbs them less.
 
+#![expect(missing_docs, reason = "criterion's macro makes a public function")]
+
 use criterion::{Bencher, Criterion, Throughput, criterion_group, criterion_main};
 use hotloop_learn::{
     algo::{BoundLoss, LossContext, Minibatch, Ppo, Progress},

@@ -12,7 +12,7 @@ const LOWEST: f32 = -87.3;
 const HIGHEST: f32 = 88.72;
 /// ln 2 in two parts, the first with zeros at its end, so that its products with small integers are
 /// exact (Cody & Waite 1980).
-const LN_2_HIGH: f32 = 0.693_359_375;
+const LN_2_HIGH: f32 = 355.0 / 512.0;
 const LN_2_LOW: f32 = -2.121_944_4e-4;
 /// 1.5 · 2²³: adding it rounds to an integer, which then stands in the low bits.
 const ROUNDER: f32 = 12_582_912.0;
