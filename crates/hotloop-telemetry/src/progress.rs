@@ -50,7 +50,7 @@ impl Progress {
         let share = update.env_steps as f64 / self.target.max(1) as f64;
         let mean = update
             .return_mean_100
-            .map_or("–".to_string(), |mean| format!("{mean:.1}"));
+            .map_or("–".to_string(), |mean| format!("{mean:.2}"));
         let left = self.target.saturating_sub(update.env_steps) as f64 / self.rate.average();
         // A rate of 0 makes this infinite, which no Duration holds.
         let left = Duration::try_from_secs_f64(left).map_or("–".to_string(), clock);
@@ -106,7 +106,7 @@ impl Sink for Progress {
         {
             let best = if best { ", the best so far" } else { "" };
             self.console.line(&format!(
-                "evaluation after {} steps: return {return_mean:.1} ± {return_std:.1} \
+                "evaluation after {} steps: return {return_mean:.2} ± {return_std:.2} \
                  over {episodes} episodes{best}",
                 count(update.env_steps as f64)
             ));
@@ -187,9 +187,9 @@ mod tests {
             lines,
             [
                 "CartPole-v1 with ppo, seed 3: starts, in runs/a",
-                " 10%  100k of 1.00M steps  100k steps/s  return 187.3  left 0:09  env 21% inference 34% learner 45%",
-                " 60%  600k of 1.00M steps  100k steps/s  return 187.3  left 0:04  env 21% inference 34% learner 45%",
-                "100%  1.00M of 1.00M steps  100k steps/s  return 187.3  left 0:00  env 21% inference 34% learner 45%",
+                " 10%  100k of 1.00M steps  100k steps/s  return 187.26  left 0:09  env 21% inference 34% learner 45%",
+                " 60%  600k of 1.00M steps  100k steps/s  return 187.26  left 0:04  env 21% inference 34% learner 45%",
+                "100%  1.00M of 1.00M steps  100k steps/s  return 187.26  left 0:00  env 21% inference 34% learner 45%",
             ]
         );
     }

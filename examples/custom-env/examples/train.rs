@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{} steps at {:.0} steps/s",
         report.env_steps, report.steps_per_s
     );
-    println!("mean return of the last 100 episodes: {mean:.2} (0.97 is about the best)");
+    println!("mean return of the last 100 episodes: {mean:.2} (0.98 is about the best)");
     println!("run: {}", report.run_dir.display());
     Ok(())
 }

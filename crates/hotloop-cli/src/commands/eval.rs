@@ -34,7 +34,7 @@ fn summary(args: &EvalArgs, report: &EvalReport) -> String {
     let weights = if args.best { "best" } else { "last" };
     let actions = if args.sampled { "sampled" } else { "greedy" };
     format!(
-        "return  {:.1} ± {:.1} (from {:.1} to {:.1})\n\
+        "return  {:.2} ± {:.2} (from {:.2} to {:.2})\n\
          length  {:.1}\n\
          over    {} episodes, {weights} weights, {actions} actions, seed {}\n",
         report.return_mean,

@@ -92,7 +92,7 @@ fn summary(report: &TrainReport) -> String {
     let run = report.run_dir.display();
     let mean = report
         .return_mean_100
-        .map_or("none ended".to_string(), |mean| format!("{mean:.1}"));
+        .map_or("none ended".to_string(), |mean| format!("{mean:.2}"));
     let next = match report.ended {
         Ended::Interrupted => format!("go on     {program} train --resume {run}"),
         Ended::Finished | Ended::ReturnReached => {
