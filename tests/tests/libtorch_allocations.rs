@@ -89,7 +89,10 @@ fn a_batch_of_inference_allocates_a_small_and_constant_number_of_times() {
         };
         batch();
         let calls = [batch(), batch(), batch()];
-        println!("fast {fast}, shared {shared}: {} allocations per batch of {LANES}", calls[0]);
+        println!(
+            "fast {fast}, shared {shared}: {} allocations per batch of {LANES}",
+            calls[0]
+        );
         assert!(calls[0] > 0, "the counter counts");
         assert_eq!(calls, [calls[0]; 3], "fast {fast}, shared {shared}");
         assert!(calls[0] < 200, "fast {fast}, shared {shared}: {calls:?}");

@@ -71,12 +71,31 @@ impl RunDir {
         path: &Path,
         probe: impl Fn(&Path) -> io::Result<()>,
     ) -> Result<Self, TelemetryError> {
+        let run = Self::vacant(path)?;
+        fs::create_dir_all(path)
+            .map_err(|e| TelemetryError::io("create the run directory", path, e))?;
+        run.furnish(probe)
+    }
+
+    /// Finds out whether [`RunDir::create`] can make `path`, as far as that can be known without making
+    /// it: so that a run refused for another reason leaves nothing behind.
+    ///
+    /// # Errors
+    ///
+    /// As [`RunDir::create`].
+    pub fn check(path: &Path) -> Result<(), TelemetryError> {
+        Self::vacant(path)?;
+        let here = Path::new(".");
+        let ancestor = path.ancestors().find(|a| a.exists()).unwrap_or(here);
+        probe(ancestor).map_err(|e| TelemetryError::io("create the run directory", path, e))
+    }
+
+    /// The directory of a new run, which may exist, but may not be anything else.
+    fn vacant(path: &Path) -> Result<Self, TelemetryError> {
         check_path(path)?;
         if path.exists() && !path.is_dir() {
-            return Err(place(
-                path,
-                "it is a file; give a directory, which may be a new one",
-            ));
+            let reason = "it is a file; give a directory, which may be a new one";
+            return Err(place(path, reason));
         }
         let run = Self {
             path: path.to_path_buf(),
@@ -86,9 +105,7 @@ impl RunDir {
                           or go on with that run by --resume";
             return Err(place(path, reason));
         }
-        fs::create_dir_all(path)
-            .map_err(|e| TelemetryError::io("create the run directory", path, e))?;
-        run.furnish(probe)
+        Ok(run)
     }
 
     fn create_new(parent: &Path, name: &str) -> Result<Self, TelemetryError> {
@@ -217,15 +234,23 @@ mod tests {
     use super::*;
 
     fn refused(path: &Path) -> String {
-        RunDir::create(Some(path), "E-v0", "ppo", 1)
+        let error = RunDir::create(Some(path), "E-v0", "ppo", 1)
             .unwrap_err()
-            .to_string()
+            .to_string();
+        assert_eq!(RunDir::check(path).unwrap_err().to_string(), error);
+        error
     }
 
     #[test]
     fn br_63_missing_parents_are_created() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b/c");
+        RunDir::check(&path).unwrap();
+        assert_eq!(
+            fs::read_dir(&dir).unwrap().count(),
+            0,
+            "a check makes nothing"
+        );
         let run = RunDir::create(Some(&path), "E-v0", "ppo", 1).unwrap();
         assert_eq!(run.path(), path);
         assert!(run.checkpoints().is_dir());

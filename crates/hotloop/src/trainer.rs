@@ -188,7 +188,10 @@ impl TrainerBuilder {
         let (spec, options) = config.env.resolve(&registry, &origins)?;
         let spec = spec.clone();
         let algorithm = algorithm.unwrap_or_else(|| assemble::algorithm(&config));
-        // The directory comes last: a run that cannot be leaves none behind.
+        // The directory is made last: a run that cannot be leaves none behind.
+        if let (Some(path), None) = (&run_dir, &resume) {
+            RunDir::check(path)?;
+        }
         let spaces = spec.spaces(&options)?;
         let memory = assemble::check_memory(&assemble::rollout(&config), &spaces)?;
         let net = assemble::network(&config, &spaces)?;

@@ -180,7 +180,7 @@ fn br_57_statistics_go_on_from_where_they_were() {
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     let spec = Script::new(&[1.0, -2.0, 4.0, 0.5, 3.0]).spec();
     train(&spec, &a, &["steps=608"]);
-    train(&spec, &b, &["steps=288"]);
+    train(&spec, &b, &["steps=256"]);
     let halfway = last(&b);
     continued(&spec, &b, &["steps=608"])
         .build()
@@ -191,7 +191,7 @@ fn br_57_statistics_go_on_from_where_they_were() {
     assert_eq!(observations(&whole, 1), observations(&resumed, 1));
     assert_eq!(
         (observations(&halfway, 1).0, observations(&resumed, 1).0),
-        (288, 608)
+        (256, 608)
     );
     for name in ["mean", "m2"] {
         let name = format!("normalize.returns.{name}");
