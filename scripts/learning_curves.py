@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Trains presets with several seeds, evaluates what they learned, and prints the table of docs/learning.md.
+
+    cargo build --release -p hotloop-cli
+    python3 scripts/learning_curves.py                       # all of it, one run after another
+    python3 scripts/learning_curves.py cartpole bench-fast   # these rows only
+    python3 scripts/learning_curves.py --seeds 1-3 --runs curves cartpole
+
+Needs nothing but Python 3.9. The table goes to standard output, one line per run to standard error. With
+--runs the run directories stay: their metrics.jsonl hold the curves. Exits with 1 if a row failed.
+"""
+
+import argparse
+import json
+import pathlib
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BENCH_RATE = "algo.learning_rate=2.5e-3"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table: what is trained, and what counts as learned."""
+
+    name: str
+    preset: str
+    threshold: float
+    seeds: int = 5
+    needed: int = 5
+    settings: tuple[str, ...] = ()
+
+    def train(self, seed):
+        """The arguments of `hotloop` that train it."""
+        pairs = [word for setting in self.settings for word in ("--set", setting)]
+        return ["train", self.preset, *pairs, "--seed", str(seed)]
+
+
+ROWS = [
+    Row("cartpole", "cartpole", 475, seeds=10, needed=10),
+    Row("acrobot", "acrobot", -90),
+    Row("pendulum", "pendulum", -180),
+    Row("mountain-car", "mountain-car", -115),
+    Row("mountain-car-continuous", "mountain-car-continuous", 90),
+    Row("bench-fast", "bench", 475, needed=4, settings=(BENCH_RATE, "network.fast=true")),
+    Row("bench-plain", "bench", 475, needed=4, settings=(BENCH_RATE, "network.fast=false")),
+]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run came to."""
+
+    steps: int
+    seconds: float
+    training: float
+    evaluation: float
+
+
+def hotloop(binary, arguments):
+    """The JSON object that a command of hotloop prints."""
+    command = [str(binary), *arguments, "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"`{shlex.join(command)}` ended with {done.returncode}:\n{done.stderr.strip()}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run(options, row, seed, folder):
+    """Trains once and evaluates the final weights."""
+    place = folder / f"{row.name}-{seed}"
+    arguments = [*row.train(seed), "--threads", str(options.threads), "--run-dir", str(place)]
+    trained = hotloop(options.binary, arguments)
+    played = hotloop(
+        options.binary,
+        ["eval", str(place), "--episodes", str(options.episodes), "--seed", str(options.eval_seed)],
+    )
+    return Outcome(
+        trained["env_steps"], trained["wall_s"], trained["return_mean_100"], played["return_mean"]
+    )
+
+
+def of(numbers, worst, digits):
+    """A mean beside its worst case, for example `-81.3 (-84.1)`."""
+    return f"{statistics.mean(numbers):.{digits}f} ({worst(numbers):.{digits}f})"
+
+
+def line(row, outcomes):
+    """The row in Markdown."""
+    passed = sum(o.evaluation >= row.threshold for o in outcomes)
+    columns = [
+        row.name,
+        f"{max(o.steps for o in outcomes):,}",
+        of([o.seconds for o in outcomes], max, 1),
+        of([o.training for o in outcomes], min, 1),
+        of([o.evaluation for o in outcomes], min, 1),
+        f"≥ {row.threshold:g}",
+        f"{passed}/{len(outcomes)}",
+        f"`hotloop {shlex.join(row.train('N'))}`",
+    ]
+    return "| " + " | ".join(columns) + " |"
+
+
+HEADER = """\
+| row | env steps | seconds of training: mean (longest) | last 100 episodes of training: mean (worst seed) | \
+greedy evaluation: mean (worst seed) | wanted | seeds that reach it | command, for seed N |
+|---|---|---|---|---|---|---|---|"""
+
+
+def seeds(text):
+    """`1-5` as a range."""
+    first, dash, last = text.partition("-")
+    chosen = range(int(first), int(last if dash else first) + 1)
+    if not chosen:
+        raise ValueError("an empty range")
+    return chosen
+
+
+def arguments():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", nargs="*", help="rows of the table; all if none is named")
+    parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "target/release/hotloop")
+    parser.add_argument("--seeds", type=seeds, help="for example 1-5; each row has its own default")
+    parser.add_argument("--threads", type=int, default=0, help="as `hotloop train`; changes no result")
+    parser.add_argument("--episodes", type=int, default=100, help="of each evaluation")
+    parser.add_argument("--eval-seed", type=int, default=1000, help="of the evaluation's episodes")
+    parser.add_argument("--runs", type=pathlib.Path, help="keep the run directories here")
+    options = parser.parse_args()
+    known = {row.name for row in ROWS}
+    for name in options.rows:
+        if name not in known:
+            parser.error(f"there is no row {name!r}; the rows are {', '.join(r.name for r in ROWS)}")
+    if not options.binary.is_file():
+        parser.error(
+            f"{options.binary} is not there; build it with `cargo build --release -p hotloop-cli`, "
+            "or name another with --binary"
+        )
+    return options
+
+
+def table(options, folder):
+    """Runs everything and prints the table; whether all rows came out as wanted."""
+    print(HEADER, flush=True)
+    good = True
+    for row in ROWS:
+        if options.rows and row.name not in options.rows:
+            continue
+        outcomes = []
+        for seed in options.seeds or range(1, row.seeds + 1):
+            outcome = run(options, row, seed, folder)
+            print(f"{row.name}, seed {seed}: {outcome}", file=sys.stderr, flush=True)
+            outcomes.append(outcome)
+        failed = sum(o.evaluation < row.threshold for o in outcomes)
+        good &= failed <= row.seeds - row.needed
+        print(line(row, outcomes), flush=True)
+    return good
+
+
+def main():
+    options = arguments()
+    if options.runs:
+        options.runs.mkdir(parents=True, exist_ok=True)
+        return table(options, options.runs)
+    with tempfile.TemporaryDirectory(prefix="hotloop-learning-") as folder:
+        return table(options, pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main() else 1)
