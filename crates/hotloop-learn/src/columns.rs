@@ -96,15 +96,22 @@ impl Columns {
     }
 
     /// Takes in the valid rows of `segments`, in order, with the advantages and targets of `algorithm`.
-    /// Returns the whole batch, on the device that is trained on.
+    /// Rows are normalized as the version that acted on them did: `version`, which is that of
+    /// `normalizer`, or the one before. Returns the whole batch, on the device that is trained on.
     pub(crate) fn fill(
         &mut self,
         segments: &[Segment],
         algorithm: &dyn Algorithm,
         normalizer: &Normalizer,
+        version: u64,
     ) -> Result<Minibatch, LearnError> {
         self.rows = 0;
         for segment in segments {
+            let standardizer = if segment.version() == version {
+                normalizer.standardizer()
+            } else {
+                normalizer.standardizer_before()
+            };
             let (lanes, rows) = (segment.lanes(), segment.rows() * segment.lanes());
             normalizer.scale_rewards(segment.rewards(), &mut self.rewards);
             self.terminated.clear();
@@ -126,7 +133,7 @@ impl Columns {
             algorithm.estimate(&view, &mut self.advantages, &mut self.targets);
 
             let mut features = encode(&self.plan, segment, rows, &mut self.features);
-            if let Some(standardizer) = normalizer.standardizer() {
+            if let Some(standardizer) = standardizer {
                 self.standardized.resize(features.len(), 0.0);
                 standardizer.apply(features, &mut self.standardized);
                 features = &self.standardized;

@@ -146,6 +146,11 @@ impl Learner {
         Ok(())
     }
 
+    /// Says what the version before this one normalized with: rows that it acted on are still to come.
+    pub fn follow(&mut self, before: &Normalizer) {
+        self.normalizer.follow(before);
+    }
+
     /// Updates made: also the number of the policy version that the learner holds.
     pub fn updates(&self) -> u64 {
         self.updates
@@ -170,9 +175,9 @@ impl Learner {
             update: self.updates,
             total,
         };
-        let batch = self
-            .columns
-            .fill(segments, &*self.algorithm, &self.normalizer)?;
+        let batch =
+            self.columns
+                .fill(segments, &*self.algorithm, &self.normalizer, self.updates)?;
         let rows = self.columns.rows();
         let names = self.algorithm.statistics();
         let mut sums = vec![0.0; names.len()];

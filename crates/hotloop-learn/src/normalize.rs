@@ -29,7 +29,10 @@ pub struct Normalizer {
 #[derive(Clone, Debug)]
 struct Observations {
     moments: RunningMoments,
+    clip: f32,
     standardizer: Standardizer,
+    /// Of the version before, with which overlapped rollouts acted.
+    before: Standardizer,
     features: Vec<f32>,
 }
 
@@ -47,8 +50,11 @@ impl Normalizer {
         Self {
             observations: spec.observation_clip.map(|clip| {
                 let moments = RunningMoments::new(features);
+                let standardizer = standardizer_of(&moments, clip);
                 Observations {
-                    standardizer: identity(&moments, clip),
+                    before: standardizer.clone(),
+                    standardizer,
+                    clip,
                     moments,
                     features: vec![],
                 }
@@ -64,6 +70,18 @@ impl Normalizer {
     /// What this version makes of features; `None` if they are used as they are.
     pub fn standardizer(&self) -> Option<&Standardizer> {
         self.observations.as_ref().map(|o| &o.standardizer)
+    }
+
+    /// What the version before this one made of features.
+    pub fn standardizer_before(&self) -> Option<&Standardizer> {
+        self.observations.as_ref().map(|o| &o.before)
+    }
+
+    /// Remembers `before` as the version before this one.
+    pub fn follow(&mut self, before: &Self) {
+        if let (Some(o), Some(standardizer)) = (&mut self.observations, before.standardizer()) {
+            o.before.copy_from(standardizer);
+        }
     }
 
     /// Writes `rewards` in the one unit of this version.
@@ -111,10 +129,9 @@ impl Normalizer {
                 r.scaler.update(lanes, segment.rewards(), &r.ended, valid);
             }
         }
-        if let Some(o) = &mut self.observations
-            && o.moments.count() > 0
-        {
-            o.standardizer.set(&o.moments);
+        if let Some(o) = &mut self.observations {
+            o.before.copy_from(&o.standardizer);
+            o.standardizer = standardizer_of(&o.moments, o.clip);
         }
     }
 
@@ -126,12 +143,12 @@ impl Normalizer {
         )
     }
 
-    /// Goes on from saved statistics of the same shape.
+    /// Goes on from saved statistics of the same shape. The version before is taken to have had them, too,
+    /// until [`follow`](Self::follow) says otherwise.
     pub fn restore(&mut self, moments: Option<RunningMoments>, scaler: Option<ReturnScaler>) {
         if let (Some(o), Some(moments)) = (&mut self.observations, moments) {
-            if moments.count() > 0 {
-                o.standardizer.set(&moments);
-            }
+            o.standardizer = standardizer_of(&moments, o.clip);
+            o.before.copy_from(&o.standardizer);
             o.moments = moments;
         }
         if let (Some(r), Some(scaler)) = (&mut self.rewards, scaler) {
@@ -140,8 +157,12 @@ impl Normalizer {
     }
 }
 
-/// Leaves features as they are, but for the clip: what is used before there are statistics.
-fn identity(moments: &RunningMoments, clip: f32) -> Standardizer {
+/// Standardizes by these statistics; before there are any it leaves features as they are, but for the
+/// clip.
+fn standardizer_of(moments: &RunningMoments, clip: f32) -> Standardizer {
+    if moments.count() > 0 {
+        return Standardizer::new(moments, EPSILON, clip);
+    }
     let n = moments.features();
     let unit = RunningMoments::from_parts(1, vec![0.0; n], vec![1.0; n])
         .expect("mean 0 and sum of squares 1 of one row are valid statistics");

@@ -170,7 +170,7 @@ impl Loaded {
     pub(crate) fn publish(
         &self,
         dir: &Path,
-        learner: &Learner,
+        learner: &mut Learner,
         store: &PolicyStore,
     ) -> Result<(), Error> {
         if let Some(before) = learner.updates().checked_sub(1) {
@@ -191,6 +191,7 @@ impl Loaded {
                     dir,
                     LAST,
                 )?;
+                learner.follow(&normalizer);
             }
             store.publish(before, &params, normalizer.standardizer())?;
         }

@@ -334,7 +334,7 @@ impl Training {
             spaces,
             run,
             algorithm,
-            learner,
+            mut learner,
             loaded,
             stop,
             mut sinks,
@@ -343,7 +343,7 @@ impl Training {
         let resumed = loaded.is_some();
         let (progress, wall_s, from) = match loaded {
             Some(loaded) => {
-                loaded.publish(&run.checkpoints(), &learner, &store)?;
+                loaded.publish(&run.checkpoints(), &mut learner, &store)?;
                 (loaded.progress, loaded.wall_s, loaded.rollout)
             }
             None => {

@@ -291,3 +291,82 @@ fn br_16_all_rows_of_an_update_have_one_reward_scale() {
         );
     }
 }
+
+#[test]
+fn br_14f_rows_are_normalized_with_the_statistics_of_the_version_that_acted() {
+    // A learning rate too small to change a weight: versions differ in their statistics alone, and the
+    // ratio is 1 only where the learner normalizes as the rollout did.
+    for settings in [
+        &["rollout.mode=sync"][..],
+        &["rollout.mode=overlap"],
+        &["rollout.mode=overlap", "checkpoint.every=3"],
+        &["rollout.mode=overlap", "network.fast=false"],
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let still = ["algo.learning_rate=1e-45"];
+        let report = train(
+            &mirror(),
+            &dir.path().join("run"),
+            &[&still, settings].concat(),
+        );
+        let kl = column(&report, "approx_kl");
+        assert!(kl.iter().all(|kl| kl.abs() < 1e-9), "{settings:?}: {kl:?}");
+    }
+}
+
+#[test]
+fn br_57_an_overlapped_run_that_stops_at_once_resumes_with_the_right_statistics() {
+    for at in [1, 2] {
+        let dir = tempfile::tempdir().unwrap();
+        let (spec, path) = (mirror(), dir.path().join("run"));
+        let overlap = ["rollout.mode=overlap"];
+        let whole = train(&spec, &dir.path().join("whole"), &overlap);
+        let stop = hotloop::StopHandle::new();
+        let watch = Watch({
+            let stop = stop.clone();
+            // The last update but one: in overlap mode the round that steps already is trained on.
+            move |update: &hotloop_telemetry::Update| {
+                if update.update == at {
+                    stop.stop();
+                }
+            }
+        });
+        let first = trainer(&spec, &[&BOTH[..], &overlap].concat()).run_dir(&path);
+        let first = first
+            .stop(stop)
+            .sink(watch)
+            .build()
+            .unwrap()
+            .train()
+            .unwrap();
+        assert!(first.updates < whole.updates);
+        let resumed = continued(&spec, &path, &[])
+            .build()
+            .unwrap()
+            .train()
+            .unwrap();
+        assert_eq!(resumed.weights_hash, whole.weights_hash, "{at}");
+    }
+}
+
+#[test]
+fn br_14e_a_constant_feature_is_shown_as_zero() {
+    let constant = Script::count(5, End::Terminated)
+        .hooked(|_| Ok(hotloop_tests::Twist::Observation(vec![12_345.678])))
+        .spec();
+    let seen = Arc::new(Mutex::new(vec![]));
+    let spy = Spy::looking({
+        let seen = Arc::clone(&seen);
+        move |cx| {
+            let rows = Vec::<f32>::try_from(cx.batch.observations.reshape([-1])).unwrap();
+            seen.lock().unwrap().push(rows);
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let run = trainer(&constant, &["normalize.observations=true"]).run_dir(dir.path().join("run"));
+    run.algorithm(spy).build().unwrap().train().unwrap();
+    let seen = seen.lock().unwrap();
+    // Nothing is known at first but the clip.
+    assert!(seen[0].iter().all(|x| *x == 10.0));
+    assert!(seen[1..].iter().flatten().all(|x| *x == 0.0), "{seen:?}");
+}
