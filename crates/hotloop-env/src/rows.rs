@@ -197,7 +197,7 @@ impl<'a> Rows<'a> {
     /// Lane `i` took its action. The place returned is for the observation that follows: the next one
     /// of the episode; after termination the *first* one of the next episode; after truncation the
     /// *final* one of this episode, so that a simulator that resets itself cannot lose it.
-    #[inline]
+    #[inline(always)]
     pub fn proceed(&mut self, i: usize, transition: Transition) -> ObservationMut<'_> {
         let parts = &mut self.parts;
         let totals = &mut parts.lanes.totals[i];
