@@ -1,0 +1,126 @@
+"""Runs hotloop and its peers in turn, nothing else beside them, and prints one table with ratios.
+
+usage: compare.py [--peers .peers] [--hotloop PATH] [--repeats 3] [--only rollout,train] [--all]
+
+`setup.sh` makes the peers' environments. Every number is the median of the repeats; hotloop and the
+peer that it is held against are measured alternately, so that a slow minute of the machine hits both.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+# num_envs, batch_size, threads: the settings among which EnvPool's best one is found.
+ENVPOOL_SETTINGS = [(64, 32, 2), (256, 128, 2), (1024, 256, 2), (1024, 1024, 2), (4096, 1024, 2), (1024, 1024, 1)]
+PPO = [1024, 64, 4, 4]  # envs, horizon, minibatches, epochs
+
+
+def run(command):
+    """Runs a command and returns its standard output; its own noise is shown only if it fails."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"failed ({done.returncode}): {' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def rate(text):
+    found = re.search(r"steps_per_s=(\d+)", text)
+    if not found:
+        sys.exit(f"no steps_per_s in: {text}")
+    return float(found.group(1))
+
+
+class Runners:
+    def __init__(self, args):
+        self.args = args
+
+    def python(self, env, script, *parts):
+        return run([self.args.peers / env / "bin" / "python", HERE / script, *parts])
+
+    def hotloop(self, scenario, *parts):
+        out = run([self.args.hotloop, "bench", scenario, "--json", *parts])
+        return float(json.loads(out[out.index("{") : out.rindex("}") + 1])["steps_per_s"])
+
+    def envpool(self, setting):
+        return rate(self.python("torch", "envpool_steps.py", "CartPole-v1", *setting))
+
+    def rejax(self):
+        envs, horizon, minibatches, epochs = PPO
+        return rate(self.python("jax", "rejax_ppo.py", envs, horizon, minibatches, epochs, 40 * envs * horizon))
+
+    def torch_envpool(self):
+        envs, horizon, minibatches, epochs = PPO
+        return rate(self.python("torch", "torch_envpool_ppo.py", envs, horizon, minibatches, epochs, 20 * envs * horizon))
+
+    def sb3(self):
+        return rate(self.python("torch", "sb3_ppo.py", 64, 64, 1024, 4, 131072))
+
+    def sample_factory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = self.python(
+                "sf", "sample_factory_ppo.py", "--env=cartpole", "--experiment=x", f"--train_dir={folder}",
+                "--device=cpu", "--num_workers=2", "--num_envs_per_worker=64", "--worker_num_splits=2",
+                "--batch_size=4096", "--num_batches_per_epoch=2", "--num_epochs=4", "--rollout=64",
+                "--use_rnn=False", "--encoder_mlp_layers", "64", "64", "--train_for_seconds=45", "--async_rl=True",
+            )  # fmt: skip
+        return max(float(x) for x in re.findall(r"Fps is \(10 sec: ([\d.]+)", out) or re.findall(r"FPS: ([\d.]+)", out))
+
+
+def alternately(repeats, jobs):
+    """Medians of each job's numbers, the jobs taking turns."""
+    seen = {name: [] for name in jobs}
+    for _ in range(repeats):
+        for name, job in jobs.items():
+            seen[name].append(job())
+            print(f"  {name}: {seen[name][-1]:,.0f}", file=sys.stderr)
+    return {name: statistics.median(values) for name, values in seen.items()}
+
+
+def table(title, rows, base):
+    print(f"\n{title}\n\n| what | steps/s | × {base} |\n|---|---:|---:|")
+    for name, value in rows.items():
+        print(f"| {name} | {value:,.0f} | {value / rows[base]:.2f} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", type=Path, default=Path(".peers"))
+    parser.add_argument("--hotloop", type=Path, default=Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release" / "hotloop")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", default="rollout,train", help="rollout, train")
+    parser.add_argument("--all", action="store_true", help="also the slower peers: PyTorch, Stable-Baselines3, Sample Factory")
+    args = parser.parse_args()
+    r = Runners(args)
+    only = args.only.split(",")
+
+    if "rollout" in only:
+        tried = {setting: r.envpool(setting) for setting in ENVPOOL_SETTINGS}
+        best = max(tried, key=tried.get)
+        print(f"EnvPool's best setting of {len(tried)}: envs, batch, threads = {best}", file=sys.stderr)
+        blocks = {"4096 × 1": (4096, 1), "1024 × 16": (1024, 16), "256 × 64": (256, 64)}
+        jobs = {"EnvPool": lambda: r.envpool(best)}
+        for name, (actors, each) in blocks.items():
+            jobs[f"hotloop {name}"] = lambda a=actors, e=each: r.hotloop(
+                "rollout", "--env", "CartPole-v1", "--actors", a, "--envs-per-actor", e)
+        table("CartPole-v1, stepping, constant policy", alternately(args.repeats, jobs), "EnvPool")
+
+    if "train" in only:
+        jobs = {
+            "rejax": r.rejax,
+            "hotloop": lambda: r.hotloop("train"),
+            "hotloop, shared trunk": lambda: r.hotloop("train", "--set", "network.shared=true"),
+        }
+        if args.all:
+            jobs |= {"PyTorch + EnvPool": r.torch_envpool, "Stable-Baselines3": r.sb3, "Sample Factory": r.sample_factory}
+        table("PPO on CartPole-v1, 1,024 envs × 64 steps, 4 epochs × 4 minibatches", alternately(args.repeats, jobs), "rejax")
+
+
+if __name__ == "__main__":
+    main()
