@@ -61,6 +61,12 @@ class Outcome:
     training: float
     evaluation: float
 
+    def __str__(self):
+        return (
+            f"{self.steps:,} env steps in {self.seconds:.1f} s, last 100 episodes {self.training:.1f}, "
+            f"greedy evaluation {self.evaluation:.1f}"
+        )
+
 
 def hotloop(binary, arguments):
     """The JSON object that a command of hotloop prints."""
