@@ -4,7 +4,8 @@ use crate::assemble;
 use crate::checkpointing::{self, BEST, LAST};
 use crate::config::{Config, Layers};
 use crate::evaluate::{EvalPlan, EvalReport, play_episodes};
-use crate::{Error, threads};
+use crate::stop::Patience;
+use crate::{Error, StopHandle, threads};
 use hotloop_env::{Block, EnvOptions, EnvSpec, Registry, Spaces};
 use hotloop_learn::{Actor, Learner, device};
 use hotloop_telemetry::RunDir;
@@ -95,19 +96,22 @@ impl Agent {
         let envs = envs.min(plan.episodes).max(1);
         let mut block = self.spec.make(&self.options, envs)?;
         let (spaces, learner) = (&self.spaces, &mut self.learner);
-        threads::run("hotloop-eval", move || {
-            evaluate_on(&mut block, spaces, learner, plan)
-        })
+        let report = threads::run("hotloop-eval", move || {
+            evaluate_on(&mut block, spaces, learner, plan, &StopHandle::new())
+        })?;
+        Ok(report.expect("nobody else has the handle to stop it"))
     }
 }
 
-/// Plays episodes on `block` with the current weights and statistics of `learner`, which do not change.
+/// Plays episodes on `block` with the current weights and statistics of `learner`, which do not change;
+/// `None` if the run was stopped first.
 pub(crate) fn evaluate_on(
     block: &mut Block,
     spaces: &Spaces,
     learner: &Learner,
     plan: EvalPlan,
-) -> Result<EvalReport, Error> {
+    stop: &StopHandle,
+) -> Result<Option<EvalReport>, Error> {
     let mut actor = Actor::new(learner.net().clone(), spaces);
     let standardizer = learner.normalizer().standardizer();
     play_episodes(
@@ -117,5 +121,6 @@ pub(crate) fn evaluate_on(
         learner.params(),
         standardizer,
         plan,
+        Patience::new(stop),
     )
 }

@@ -6,6 +6,7 @@
 //! normalizer statistics are those that were trained.
 
 use crate::Error;
+use crate::stop::Patience;
 use hotloop_env::{
     Block, EnvError, Fault, LaneStates, Philox, Rows, RowsParts, Spaces, Stream, end_flags,
 };
@@ -133,7 +134,8 @@ impl Row {
     }
 }
 
-/// Plays `plan.episodes` episodes on the lanes of `block`.
+/// Plays `plan.episodes` episodes on the lanes of `block`; `None` if the run was stopped and it would
+/// take long.
 ///
 /// # Errors
 /// If an environment fails too often, or the network does.
@@ -144,7 +146,8 @@ pub(crate) fn play_episodes(
     params: &Params,
     standardizer: Option<&Standardizer>,
     plan: EvalPlan,
-) -> Result<EvalReport, Error> {
+    mut patience: Patience,
+) -> Result<Option<EvalReport>, Error> {
     let lanes = block.lanes();
     let driver = Driver::new(block)?;
     let mut states = LaneStates::new(plan.seed, Stream::Eval, 0, lanes);
@@ -165,6 +168,9 @@ pub(crate) fn play_episodes(
     row.valid.copy_from_slice(&row.next_valid);
 
     while left > 0 {
+        if patience.is_over() {
+            return Ok(None);
+        }
         let (observations, actions) = (
             bytemuck::cast_slice(&row.observations),
             bytemuck::cast_slice_mut(&mut row.actions),
@@ -206,7 +212,7 @@ pub(crate) fn play_episodes(
         row.valid.copy_from_slice(&row.next_valid);
     }
     let finished: Vec<_> = finished.into_iter().flatten().collect();
-    Ok(EvalReport::of(&finished, failures.total))
+    Ok(Some(EvalReport::of(&finished, failures.total)))
 }
 
 /// Gives lanes their turns, and waits for those that wait themselves.

@@ -3,6 +3,7 @@
 use crate::checkpointing::{self, Acting, BEST, Contents, LAST, Loaded};
 use crate::config::{Config, Mode, Origins};
 use crate::evaluate::EvalPlan;
+use crate::stop::Patience;
 use crate::{Error, StopHandle, agent, assemble, system, threads};
 use hotloop_env::{Block, EnvOptions, EnvSpec, Registry, Spaces, end_flags};
 use hotloop_learn::{
@@ -494,17 +495,12 @@ impl Training {
     /// The segments of a whole round, in the order of groups; none if the run was stopped first.
     fn receive(&mut self) -> Result<Option<Vec<Segment>>, Error> {
         let mut segments = Vec::with_capacity(self.rollout.groups());
-        let mut patience = None;
+        let mut patience = Patience::new(&self.stop);
         while segments.len() < self.rollout.groups() {
             match self.rollout.recv_timeout(LOOK)? {
                 Some(segment) => segments.push(segment),
-                None if self.stop.is_stopped() => {
-                    // A rollout that is nearly done is waited for: then the checkpoint is complete.
-                    let since = *patience.get_or_insert_with(Instant::now);
-                    if since.elapsed() > Duration::from_secs(3) {
-                        return Ok(None);
-                    }
-                }
+                // A rollout that is nearly done is waited for: then the checkpoint is complete.
+                None if patience.is_over() => return Ok(None),
                 None => {}
             }
         }
@@ -550,7 +546,10 @@ impl Training {
             seed: self.config.seed,
             choice: Choice::Greedy,
         };
-        let report = agent::evaluate_on(block, spaces, &self.learner, plan)?;
+        let report = agent::evaluate_on(block, spaces, &self.learner, plan, &self.stop)?;
+        let Some(report) = report else {
+            return Ok(None);
+        };
         let best = self
             .progress
             .best_return

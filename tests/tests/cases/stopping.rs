@@ -238,6 +238,24 @@ fn br_50_a_slow_environment_does_not_hold_up_the_end() {
 }
 
 #[test]
+fn br_50_an_evaluation_without_end_does_not_hold_up_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, stop) = (dir.path().join("run"), StopHandle::new());
+    let spec = hotloop_tests::echo(2, 0, 0);
+    let spy = Spy::looking(|_| ()).at_begin({
+        let stop = stop.clone();
+        move || stop.stop()
+    });
+    let endless = trainer(&spec, &["eval.every=1"]).algorithm(spy);
+    let stopped = run(endless, &path, &stop);
+    assert_eq!((stopped.ended, stopped.updates), (Ended::Interrupted, 1));
+    assert_eq!(
+        (stopped.best_return, last(&path).state["updates"].as_u64()),
+        (None, Some(1))
+    );
+}
+
+#[test]
 fn br_46_a_slow_reset_is_no_fault() {
     let spec = Script::count(7, End::Truncated)
         .hooked(|now| {
