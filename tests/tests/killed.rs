@@ -1,5 +1,6 @@
 //! A run that is killed at any moment goes on from a checkpoint no older than the one before.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
 use hotloop_learn::checkpoint;
 use serde_json::Value;

@@ -1,5 +1,6 @@
 //! That a run does not grow: a process of its own, since its resident size is looked at.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
 use hotloop_env::End;
 use hotloop_tests::{Script, Spy, Watch, trainer};

@@ -1,5 +1,6 @@
 //! How many threads a run starts, and which: a process of its own, since it counts them all.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
 use hotloop_env::End;
 use hotloop_tests::{Script, Watch, trainer};

@@ -1,4 +1,5 @@
 //! One seed, one result: whatever the number of threads, and however often the run was interrupted.
+#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
 use hotloop::{Ended, StopHandle, TrainReport, Trainer, config::Layers, env::Registry};
 use hotloop_telemetry::{Sink, TelemetryError, Timing, Update};
