@@ -71,7 +71,6 @@ impl ParamLayout {
 
 /// An arena: weights, gradients or moments of one network set, on one device.
 ///
-/// Cloning with [`Params::share`] gives another handle on the same memory (for another thread);
 /// [`Params::duplicate`] copies the memory.
 #[derive(Debug)]
 pub struct Params {
@@ -148,8 +147,9 @@ impl Params {
         self.layout.index_of(name).map(|i| &self.views[i])
     }
 
-    /// Another handle on the same memory.
-    pub fn share(&self) -> Self {
+    /// Another handle on the same memory, for another thread. Nobody may write the arena while that
+    /// thread reads: this is what the kernels' access to it relies on.
+    pub(crate) fn share(&self) -> Self {
         Self {
             layout: Arc::clone(&self.layout),
             flat: self.flat.shallow_clone(),

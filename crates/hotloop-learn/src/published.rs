@@ -7,15 +7,14 @@ use crate::{error::LearnError, params::Params};
 use hotloop_math::Standardizer;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One policy version, as inference holds it.
+/// One policy version, as the store keeps it.
 #[derive(Debug)]
-pub struct Version {
-    /// Its number: 0 is the initial policy, and each update makes one more.
-    pub number: u64,
-    /// The weights.
-    pub params: Params,
-    /// The observation statistics of this version; `None` if observations are not normalized.
-    pub standardizer: Option<Standardizer>,
+struct Version {
+    /// 0 is the initial policy, and each update makes one more.
+    number: u64,
+    params: Params,
+    /// `None` if observations are not normalized.
+    standardizer: Option<Standardizer>,
 }
 
 /// A version that may be shared; a tensor handle may only be used by one thread at a time, so each
@@ -68,8 +67,10 @@ impl PolicyStore {
     ) -> Result<(), LearnError> {
         let mut slots = lock(&self.slots);
         let spare = if slots.len() > KEPT {
-            let free = |slot: &Slot| Arc::strong_count(slot) == 1;
-            slots[..slots.len() - KEPT + 1].iter().position(free)
+            // Not `strong_count`, which does not wait for what the last holder read to be read.
+            let free = |slot: &mut Slot| Arc::get_mut(slot).is_some();
+            let old = slots.len() - KEPT + 1;
+            slots[..old].iter_mut().position(free)
         } else {
             None
         };

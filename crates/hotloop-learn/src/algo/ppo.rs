@@ -230,11 +230,11 @@ impl Ppo {
         let Some(clip) = self.value_clip else {
             return free;
         };
-        let clip = clip as f32;
-        let near = old + (value - old).clamp(-clip, clip) - target;
+        let (clip, moved) = (clip as f32, value - old);
+        let near = old + moved.clamp(-clip, clip) - target;
         let held = 0.5 * near * near;
-        if held > free.0 {
-            // Inside the clip both are equal, so the clipped one is larger only where it is flat.
+        // Inside the clip both are equal but for rounding, which must not decide that it is flat.
+        if moved.abs() > clip && held > free.0 {
             (held, 0.0)
         } else {
             free

@@ -199,38 +199,6 @@ impl ActorCritic {
         Ok(outputs)
     }
 
-    /// Evaluates rows `x` (`n × inputs`) on host memory, without a tensor: logits or means into
-    /// `head` (`n × outputs`), values into `value` (`n`). Returns `false`, having done nothing, where
-    /// [`ActorCritic::forward`] would not use the kernels.
-    ///
-    /// # Panics
-    /// If a slice has another length.
-    pub fn forward_host(
-        &self,
-        params: &Params,
-        x: &[f32],
-        head: &mut [f32],
-        value: &mut [f32],
-    ) -> bool {
-        let n = value.len();
-        assert_eq!(
-            x.len(),
-            n * self.spec.inputs,
-            "observations: n × inputs elements"
-        );
-        assert_eq!(
-            head.len(),
-            n * self.spec.head.outputs(),
-            "head: n × outputs elements"
-        );
-        let applies = params.layout() == &self.layout && self.kernels_apply(params);
-        if applies {
-            // SAFETY: weights are only written between passes, by the owner of their arena.
-            fast::forward(self, unsafe { params.host() }, x, head, value);
-        }
-        applies
-    }
-
     /// The gradient of `objective` over rows `x` `[n, inputs]`, written (not added) into `grads`,
     /// an arena of this network's layout. Returns the objective's statistics.
     ///

@@ -258,11 +258,6 @@ fn a_rows_outputs_do_not_depend_on_its_batch() {
         assert_eq!(part.head, whole.head.narrow(0, 13, n));
         assert_eq!(part.value, whole.value.narrow(0, 13, n));
     }
-    let (mut h, mut v) = (vec![0.0; 101 * 3], vec![0.0; 101]);
-    let elements = Vec::<f32>::try_from(x.reshape([-1])).unwrap();
-    assert!(net.forward_host(&params, &elements, &mut h, &mut v));
-    assert_eq!(Tensor::from_slice(&h).view([101, 3]), whole.head);
-    assert_eq!(Tensor::from_slice(&v), whole.value);
 }
 
 #[test]
@@ -270,6 +265,6 @@ fn networks_too_large_for_the_kernels_fall_back() {
     let head = HeadSpec::Categorical { n: 2 };
     let net = ActorCritic::new(spec(true, Activation::Tanh, head, &[400, 400])).unwrap();
     let params = weights(&net);
-    assert!(!net.forward_host(&params, &[0.0; 5], &mut [0.0; 2], &mut [0.0]));
+    assert!(!net.kernels_apply(&params));
     assert_eq!(net.forward(&params, &rows(3)).unwrap().head.size(), [3, 2]);
 }
