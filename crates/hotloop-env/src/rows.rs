@@ -161,10 +161,11 @@ impl<'a> Rows<'a> {
         &mut self.parts.lanes.rngs[i]
     }
 
-    /// What identifies lane `i`'s present episode: the run's seed, the lane, the episode's number.
+    /// What identifies lane `i`'s present episode, as [`reset_ctx`](Self::reset_ctx) tells it: the run's
+    /// seed, whose random numbers the lane uses, the episode's number.
     pub(crate) fn episode(&self, i: usize) -> (u64, u64, u64) {
-        let episode = self.parts.lanes.totals[i].episodes;
-        (self.parts.lanes.seed, self.lane(i) as u64, episode)
+        let lanes = &*self.parts.lanes;
+        (lanes.seed, lanes.identities[i], lanes.totals[i].episodes)
     }
 
     /// Whether lane `i`'s episode terminated in this call.

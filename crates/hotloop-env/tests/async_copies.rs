@@ -72,6 +72,55 @@ fn maker(mishap: Mishap, episode: u64, at: u32, end: End) -> impl Fn() -> Result
     }
 }
 
+/// Observes the seed of its episode, which ends after one step.
+struct Seeded(u64);
+
+impl Env for Seeded {
+    fn observation_space(&self) -> Space {
+        Space::unbounded(&[1])
+    }
+    fn action_space(&self) -> Space {
+        Space::discrete(2)
+    }
+    fn reset(&mut self, ctx: &mut ResetCtx<'_>) -> Result<(), EnvError> {
+        self.0 = ctx.seed();
+        Ok(())
+    }
+    fn step(&mut self, _: ActionView<'_>, _: &mut EnvRng) -> Result<Transition, EnvError> {
+        Ok(Transition::terminated(0.0))
+    }
+    fn observe(&mut self, out: &mut ObservationMut<'_>) -> Result<(), EnvError> {
+        out.write(&[(self.0 % 1_000_000) as f32])
+    }
+}
+
+#[test]
+fn an_evaluations_episode_has_its_own_seed_whichever_lane_plays_it() {
+    let mut sync = Copies::new(2, || Ok(Seeded(0))).unwrap();
+    let mut slow = AsyncCopies::new(2, || {
+        Ok(Slow {
+            env: Seeded(0),
+            waits: 1,
+        })
+    })
+    .unwrap();
+    let (mut expected, mut got) = (Slab::new(sync.spaces(), 2), Slab::new(slow.spaces(), 2));
+    let mut seeds = vec![];
+    for identities in [[3, 8], [8, 3]] {
+        for slab in [&mut expected, &mut got] {
+            for (lane, identity) in identities.into_iter().enumerate() {
+                slab.lanes.restart(lane, identity);
+            }
+        }
+        for _ in 0..2 {
+            let row = expected.turn(|rows| sync.step(rows));
+            assert_eq!(got.drive(&mut slow), row);
+            seeds.push(row.next);
+        }
+    }
+    assert_ne!(seeds[0][0], seeds[0][1]);
+}
+
 #[test]
 fn br_08_br_09_br_44_the_slab_is_as_after_a_synchronous_block() {
     use Mishap::*;
