@@ -1,17 +1,25 @@
 //! The directory of a run: made and tried out before anything starts.
 
 use crate::{Stamp, TelemetryError};
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// The directory of one run. It holds `config.toml`, `manifest.json`, `metrics.jsonl` and
 /// `checkpoints/`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// One that was made or reopened is locked for this process until its last clone is dropped, or the
+/// process ends in whatever way: two runs never write to one directory.
+#[derive(Clone, Debug)]
 pub struct RunDir {
     path: PathBuf,
+    _lock: Option<Arc<File>>,
 }
+
+/// The file whose lock says that somebody writes to the directory.
+const LOCK: &str = ".lock";
 
 /// The longest name of a file or directory on the file systems in use (`NAME_MAX`), in bytes.
 const NAME_MAX: usize = 255;
@@ -42,9 +50,7 @@ impl RunDir {
     ///
     /// It is no directory or holds no run.
     pub fn open(path: &Path) -> Result<Self, TelemetryError> {
-        let run = Self {
-            path: path.to_path_buf(),
-        };
+        let run = Self::unlocked(path);
         if !path.is_dir() {
             return Err(place(path, "there is no such directory"));
         }
@@ -56,15 +62,47 @@ impl RunDir {
         Ok(run)
     }
 
-    /// As [`RunDir::open`], for a run that is to go on: tries out that the directory can be written.
+    /// As [`RunDir::open`], for a run that is to go on: tries out that the directory can be written, and
+    /// locks it.
     ///
     /// # Errors
     ///
-    /// As [`RunDir::open`], and if it cannot be written.
+    /// As [`RunDir::open`], and if it cannot be written or a run is at work in it.
     pub fn reopen(path: &Path) -> Result<Self, TelemetryError> {
         let run = Self::open(path)?;
         probe(path).map_err(|e| TelemetryError::io("write to the run directory", path, e))?;
-        Ok(run)
+        run.lock()
+    }
+
+    fn unlocked(path: &Path) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            _lock: None,
+        }
+    }
+
+    fn lock(self) -> Result<Self, TelemetryError> {
+        let path = self.path.join(LOCK);
+        let failed = |e| TelemetryError::io("lock", &path, e);
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self {
+                _lock: Some(Arc::new(file)),
+                ..self
+            }),
+            Err(TryLockError::WouldBlock) => {
+                let reason = "another run is at work in it; wait until that has ended, or give \
+                              another directory";
+                Err(place(&self.path, reason))
+            }
+            // Some network file systems know no locks: a run there is worth more than the check.
+            Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => Ok(self),
+            Err(TryLockError::Error(e)) => Err(failed(e)),
+        }
     }
 
     fn create_at(
@@ -97,9 +135,7 @@ impl RunDir {
             let reason = "it is a file; give a directory, which may be a new one";
             return Err(place(path, reason));
         }
-        let run = Self {
-            path: path.to_path_buf(),
-        };
+        let run = Self::unlocked(path);
         if run.holds_a_run() {
             let reason = "it holds a run already; give another directory, \
                           or go on with that run by --resume";
@@ -118,7 +154,7 @@ impl RunDir {
                 n => parent.join(format!("{name}-{n}")),
             };
             match fs::create_dir(&path) {
-                Ok(()) => return Self { path }.furnish(probe),
+                Ok(()) => return Self::unlocked(&path).furnish(probe),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(error(&path, e)),
             }
@@ -129,10 +165,13 @@ impl RunDir {
     fn furnish(self, probe: impl Fn(&Path) -> io::Result<()>) -> Result<Self, TelemetryError> {
         probe(&self.path)
             .map_err(|e| TelemetryError::io("write to the run directory", &self.path, e))?;
-        let checkpoints = self.checkpoints();
+        let run = self.lock()?;
+        // Another run may have begun, and even ended, since this was found out before.
+        Self::vacant(&run.path)?;
+        let checkpoints = run.checkpoints();
         fs::create_dir_all(&checkpoints)
             .map_err(|e| TelemetryError::io("create", checkpoints, e))?;
-        Ok(self)
+        Ok(run)
     }
 
     fn holds_a_run(&self) -> bool {
@@ -207,11 +246,12 @@ fn check_path(path: &Path) -> Result<(), TelemetryError> {
     }
 }
 
-/// Writes and removes a file.
+/// Writes and removes a file; on a full disk it is made but cannot be written, and removed all the same.
 fn probe(dir: &Path) -> io::Result<()> {
     let path = dir.join(format!(".probe.{}", std::process::id()));
-    fs::write(&path, b"hotloop")?;
-    fs::remove_file(path)
+    let written = fs::write(&path, b"hotloop");
+    let removed = fs::remove_file(path);
+    written.and(removed)
 }
 
 /// `CartPole-v1-ppo-1-20260131-090507`, with everything that a file name should not hold replaced.
@@ -255,7 +295,12 @@ mod tests {
         assert_eq!(run.path(), path);
         assert!(run.checkpoints().is_dir());
         // The file that tried it out is gone.
-        assert_eq!(fs::read_dir(&path).unwrap().count(), 1);
+        let mut left: Vec<_> = fs::read_dir(&path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, [LOCK, "checkpoints"]);
     }
 
     #[test]
@@ -315,8 +360,29 @@ mod tests {
         let run = RunDir::create(Some(&path), "E-v0", "ppo", 1).unwrap();
         fs::write(run.config(), "seed = 1").unwrap();
         assert!(refused(&path).contains("--resume"));
-        assert_eq!(RunDir::open(&path).unwrap(), run);
-        assert_eq!(RunDir::reopen(&path).unwrap(), run);
+    }
+
+    #[test]
+    fn two_runs_never_share_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run");
+        let run = RunDir::create(Some(&path), "E-v0", "ppo", 1).unwrap();
+        // It has written nothing yet, so that only the lock tells.
+        let error = RunDir::create(Some(&path), "E-v0", "ppo", 2).unwrap_err();
+        assert!(
+            error.to_string().contains("another run is at work"),
+            "{error}"
+        );
+        fs::write(run.config(), "seed = 1").unwrap();
+        let error = RunDir::reopen(&path).unwrap_err();
+        assert!(
+            error.to_string().contains("another run is at work"),
+            "{error}"
+        );
+        // Looking is allowed.
+        assert_eq!(RunDir::open(&path).unwrap().path(), path);
+        drop(run);
+        RunDir::reopen(&path).unwrap();
     }
 
     #[test]
