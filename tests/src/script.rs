@@ -113,15 +113,17 @@ impl Script {
     }
 }
 
-/// The lane whose episode has this seed in a run with seed 1.
+/// The lane whose episode has this seed in a run, or an evaluation, with seed 1.
 fn lane_of(ctx: &ResetCtx<'_>) -> usize {
-    let philox = Philox::new(1, Stream::Seed);
-    let seed = |lane: usize| {
-        let words = philox.block(lane as u64, ctx.episode());
-        u64::from(words[0]) | u64::from(words[1]) << 32
+    let find = |stream| {
+        let philox = Philox::new(1, stream);
+        (0..64).find(|lane| {
+            let words = philox.block(*lane as u64, ctx.episode());
+            ctx.seed() == u64::from(words[0]) | u64::from(words[1]) << 32
+        })
     };
-    (0..64)
-        .find(|lane| seed(*lane) == ctx.seed())
+    find(Stream::Seed)
+        .or_else(|| find(Stream::EvalSeed))
         .unwrap_or(usize::MAX)
 }
 

@@ -133,7 +133,7 @@ impl AsyncCopies {
         let mut job = lane.job.take().expect("the job is here between turns");
         job.transition = None;
         job.outcome = None;
-        (job.run_seed, job.lane, job.episode) = rows.episode(i);
+        (job.seeds, job.lane, job.episode) = rows.episode(i);
         job.order = match rows.turn(i) {
             Turn::Step(action, _) if state == State::Working => {
                 job.action.copy_from(action);

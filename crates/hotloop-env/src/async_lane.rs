@@ -7,8 +7,8 @@
 
 use crate::contain::{check_mask, check_reward};
 use crate::{
-    ActionBuf, AsyncEnv, EnvError, EnvRng, FaultPhase, ObservationBuf, ResetCtx, Spaces, Stream,
-    Transition,
+    ActionBuf, AsyncEnv, EnvError, EnvRng, FaultPhase, ObservationBuf, Philox, ResetCtx, Spaces,
+    Stream, Transition,
 };
 use std::future::{Future, poll_fn};
 use std::ops::{Deref, DerefMut};
@@ -28,7 +28,7 @@ pub(crate) struct Job {
     pub(crate) order: Order,
     pub(crate) action: ActionBuf,
     pub(crate) rng: EnvRng,
-    pub(crate) run_seed: u64,
+    pub(crate) seeds: Philox,
     pub(crate) lane: u64,
     pub(crate) episode: u64,
     /// What the environment is doing, known to whoever catches its panic.
@@ -47,7 +47,7 @@ impl Job {
             action: ActionBuf::new(&spaces.action),
             // Changes places with the lane's own numbers for the length of a turn.
             rng: EnvRng::new(0, 0, Stream::Env),
-            run_seed: 0,
+            seeds: Philox::new(0, Stream::Seed),
             lane: 0,
             episode: 0,
             phase: FaultPhase::Reset,
@@ -73,7 +73,7 @@ impl Job {
         }
         if restart {
             self.phase = FaultPhase::Reset;
-            let mut ctx = ResetCtx::new(&mut self.rng, self.run_seed, self.lane, episode);
+            let mut ctx = ResetCtx::with_seeds(&mut self.rng, self.seeds, self.lane, episode);
             env.reset(&mut ctx).await?;
         }
         env.observe(&mut self.observation.as_mut())?;

@@ -8,7 +8,7 @@ use crate::{
 /// What an environment gets when it starts an episode.
 pub struct ResetCtx<'a> {
     rng: &'a mut EnvRng,
-    seed: Philox,
+    seeds: Philox,
     lane: u64,
     episode: u64,
 }
@@ -16,9 +16,13 @@ pub struct ResetCtx<'a> {
 impl<'a> ResetCtx<'a> {
     /// The context of episode `episode` of `lane` in a run with this seed.
     pub fn new(rng: &'a mut EnvRng, run_seed: u64, lane: u64, episode: u64) -> Self {
+        Self::with_seeds(rng, Philox::new(run_seed, Stream::Seed), lane, episode)
+    }
+
+    pub(crate) fn with_seeds(rng: &'a mut EnvRng, seeds: Philox, lane: u64, episode: u64) -> Self {
         Self {
             rng,
-            seed: Philox::new(run_seed, Stream::Seed),
+            seeds,
             lane,
             episode,
         }
@@ -29,9 +33,10 @@ impl<'a> ResetCtx<'a> {
         self.rng
     }
 
-    /// A seed for a simulator that wants one; another for each lane and episode.
+    /// A seed for a simulator that wants one; another for each lane and episode, and never one of
+    /// training in an evaluation.
     pub fn seed(&self) -> u64 {
-        let words = self.seed.block(self.lane, self.episode);
+        let words = self.seeds.block(self.lane, self.episode);
         words[0] as u64 | (words[1] as u64) << 32
     }
 

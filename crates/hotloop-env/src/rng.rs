@@ -25,6 +25,8 @@ pub enum Stream {
     Eval = 5,
     /// Actions of an evaluation that samples.
     EvalAction = 6,
+    /// As [`Stream::Seed`], in an evaluation.
+    EvalSeed = 7,
 }
 
 /// Stateless Philox4x32-10 for one seed and stream.

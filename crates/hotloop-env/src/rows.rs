@@ -8,8 +8,8 @@
 
 use crate::finite::all_finite;
 use crate::{
-    ActionView, DType, End, EnvError, EnvRng, Fault, FaultPhase, ObservationMut, ResetCtx, Spaces,
-    Stream, Transition,
+    ActionView, DType, End, EnvError, EnvRng, Fault, FaultPhase, ObservationMut, Philox, ResetCtx,
+    Spaces, Stream, Transition,
 };
 
 /// Flags of a row's `ends` byte.
@@ -41,6 +41,8 @@ pub struct LaneTotals {
 pub struct LaneStates {
     seed: u64,
     stream: Stream,
+    /// Those of [`ResetCtx::seed`].
+    seeds: Philox,
     first_lane: usize,
     /// Whose random numbers each lane uses: its own number's, or an episode's in an evaluation.
     identities: Vec<u64>,
@@ -54,9 +56,14 @@ impl LaneStates {
     /// The states of lanes `first_lane .. first_lane + lanes` at the start of a run.
     pub fn new(seed: u64, stream: Stream, first_lane: usize, lanes: usize) -> Self {
         let identities: Vec<u64> = (first_lane as u64..(first_lane + lanes) as u64).collect();
+        let seeds = match stream {
+            Stream::Eval => Stream::EvalSeed,
+            _ => Stream::Seed,
+        };
         Self {
             seed,
             stream,
+            seeds: Philox::new(seed, seeds),
             first_lane,
             rngs: identities
                 .iter()
@@ -161,11 +168,11 @@ impl<'a> Rows<'a> {
         &mut self.parts.lanes.rngs[i]
     }
 
-    /// What identifies lane `i`'s present episode, as [`reset_ctx`](Self::reset_ctx) tells it: the run's
-    /// seed, whose random numbers the lane uses, the episode's number.
-    pub(crate) fn episode(&self, i: usize) -> (u64, u64, u64) {
+    /// What identifies lane `i`'s present episode, as [`reset_ctx`](Self::reset_ctx) tells it: the seeds,
+    /// whose random numbers the lane uses, the episode's number.
+    pub(crate) fn episode(&self, i: usize) -> (Philox, u64, u64) {
         let lanes = &*self.parts.lanes;
-        (lanes.seed, lanes.identities[i], lanes.totals[i].episodes)
+        (lanes.seeds, lanes.identities[i], lanes.totals[i].episodes)
     }
 
     /// Whether lane `i`'s episode terminated in this call.
@@ -192,7 +199,12 @@ impl<'a> Rows<'a> {
     pub fn reset_ctx(&mut self, i: usize) -> ResetCtx<'_> {
         let lanes = &mut *self.parts.lanes;
         let episode = lanes.totals[i].episodes;
-        ResetCtx::new(&mut lanes.rngs[i], lanes.seed, lanes.identities[i], episode)
+        ResetCtx::with_seeds(
+            &mut lanes.rngs[i],
+            lanes.seeds,
+            lanes.identities[i],
+            episode,
+        )
     }
 
     /// Lane `i` took its action. The place returned is for the observation that follows: the next one

@@ -8,7 +8,7 @@ use common::{Count, Mishap, Row, Slab};
 use hotloop_env::wrappers::TimeLimit;
 use hotloop_env::{
     ActionView, AsyncCopies, AsyncEnv, AsyncVectorEnv, Copies, End, Env, EnvError, EnvRng,
-    FaultPhase, ObservationMut, ResetCtx, Space, Transition, VectorEnv,
+    FaultPhase, LaneStates, ObservationMut, ResetCtx, Space, Stream, Transition, VectorEnv,
 };
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -119,6 +119,15 @@ fn an_evaluations_episode_has_its_own_seed_whichever_lane_plays_it() {
         }
     }
     assert_ne!(seeds[0][0], seeds[0][1]);
+
+    let mut evaluation = Slab::new(sync.spaces(), 2);
+    evaluation.lanes = LaneStates::new(7, Stream::Eval, 0, 2);
+    evaluation.lanes.restart(0, 3);
+    let row = evaluation.turn(|rows| sync.step(rows));
+    assert_ne!(
+        row.next[0], seeds[0][0],
+        "no start of training is evaluated"
+    );
 }
 
 #[test]
