@@ -109,7 +109,7 @@ def main():
         for name, (actors, each) in blocks.items():
             jobs[f"hotloop {name}"] = lambda a=actors, e=each: r.hotloop(
                 "rollout", "--env", "CartPole-v1", "--actors", a, "--envs-per-actor", e)
-        table("CartPole-v1, stepping, constant policy", alternately(args.repeats, jobs), "EnvPool")
+        table("CartPole-v1, stepping, actions drawn beforehand", alternately(args.repeats, jobs), "EnvPool")
 
     if "train" in only:
         jobs = {

@@ -82,7 +82,7 @@ pub(crate) struct EvalArgs {
     /// Directory of the run
     pub(crate) run: PathBuf,
     /// Episodes to play
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) episodes: u32,
     /// Seed of the episodes
     #[arg(long, default_value_t = 1)]
@@ -104,7 +104,7 @@ pub(crate) struct EvalArgs {
 /// What is measured.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Scenario {
-    /// Actors, scheduler and slab with a constant policy: env steps per second
+    /// Actors, scheduler and slab, with actions drawn beforehand: env steps per second
     Rollout,
     /// One inference worker: rows decided on per second
     Inference,

@@ -5,7 +5,7 @@
 
 use crate::config::{Config, Mode, Origins};
 use crate::{Error, Trainer, assemble, threads};
-use hotloop_env::{EnvOptions, EnvSpec, Registry, Spaces};
+use hotloop_env::{EnvOptions, EnvRng, EnvSpec, LeafKind, Registry, Spaces, Stream};
 use hotloop_learn::{Actor, ActorPolicy, Choice, Learner, PolicyStore, device};
 use hotloop_rollout::{Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
 use serde::Serialize;
@@ -140,19 +140,63 @@ fn measure(
     repeat(seconds)
 }
 
-/// Chooses action 0 everywhere: rollouts without inference.
-struct Constant;
+/// Actions drawn once, before anything is measured, and used again and again: rollouts without
+/// inference, whose episodes are as long as those of random play.
+struct Drawn {
+    records: Vec<u8>,
+    record: usize,
+    calls: usize,
+}
 
-impl Policy for Constant {
+impl Drawn {
+    /// Successive calls begin at another record, so that no lane always takes the same action.
+    const SHIFTS: usize = 61;
+
+    fn new(spaces: &Spaces, lanes: usize, seed: u64) -> Self {
+        let layout = &spaces.action;
+        let record = layout.record_bytes();
+        let mut rng = EnvRng::new(seed, 0, Stream::Action);
+        let mut records = vec![0; (lanes + Self::SHIFTS) * record];
+        for action in records.chunks_exact_mut(record.max(1)) {
+            for leaf in layout.leaves() {
+                let elements = action[leaf.bytes()].chunks_exact_mut(leaf.dtype.size());
+                for (i, element) in elements.enumerate() {
+                    match &leaf.kind {
+                        LeafKind::Box(space) => {
+                            let (low, high) =
+                                (space.low.at(i).max(-1.0), space.high.at(i).min(1.0));
+                            let value = rng.range(low, high.max(low)) as f32;
+                            element.copy_from_slice(&value.to_ne_bytes());
+                        }
+                        choice => {
+                            let index = rng.below(choice.choices()[i] as u64) as i32;
+                            element.copy_from_slice(&index.to_ne_bytes());
+                        }
+                    }
+                }
+            }
+        }
+        Self {
+            records,
+            record,
+            calls: 0,
+        }
+    }
+}
+
+impl Policy for Drawn {
     fn decide(&mut self, batch: &mut Batch<'_>) -> Result<(), PolicyError> {
         if !batch.bootstrap() {
-            batch.outputs().actions.fill(0);
+            let start = self.calls % Self::SHIFTS * self.record;
+            let actions = batch.outputs().actions;
+            actions.copy_from_slice(&self.records[start..start + actions.len()]);
+            self.calls += 1;
         }
         Ok(())
     }
 }
 
-/// Env steps per second of the rollout alone: actors, scheduler and slab with a constant policy.
+/// Env steps per second of the rollout alone: actors, scheduler and slab with actions drawn beforehand.
 ///
 /// # Errors
 /// If the configuration cannot be used or the environments fail.
@@ -168,8 +212,9 @@ pub fn rollout(
         ..assemble::rollout(config)
     };
     let workers = settings.effective_groups().min(config.threads());
+    let most = settings.lanes_per_group().max(config.rollout.batch_limit());
     let policies = (0..workers)
-        .map(|_| Box::new(Constant) as Box<dyn Policy>)
+        .map(|_| Box::new(Drawn::new(&bench.spaces, most, config.seed)) as Box<dyn Policy>)
         .collect();
     let rollout = bench.rollout(settings, policies)?;
     for group in (0..rollout.groups()).chain(0..rollout.groups()) {
@@ -177,15 +222,10 @@ pub fn rollout(
     }
     let measured = measure(seconds, || {
         let segment = rollout.recv()?;
-        let rows = segment.rows() * segment.lanes();
-        let valid = segment.valid()[..rows]
-            .iter()
-            .map(|&valid| u64::from(valid))
-            .sum();
-        let group = segment.group();
+        let (group, env_steps) = (segment.group(), segment.env_steps());
         drop(segment);
         rollout.grant(group, 0)?;
-        Ok(valid)
+        Ok(env_steps)
     })?;
     Ok(bench.report("rollout", measured))
 }
@@ -212,7 +252,7 @@ pub fn inference(
         let actions =
             &mut bytemuck::cast_slice_mut(&mut words)[..lanes * bench.spaces.action.record_bytes()];
         let mut actor = Actor::new(learner.net().clone(), &bench.spaces);
-        let philox = hotloop_env::Philox::new(config.seed, hotloop_env::Stream::Action);
+        let philox = hotloop_env::Philox::new(config.seed, Stream::Action);
         let learner = &mut learner;
         let mut decision = 0;
         measure(seconds, || {
