@@ -1,6 +1,6 @@
 //! The settings of a rollout, their limits, and the memory they ask for.
 
-use crate::{RolloutError, slab::Columns};
+use crate::{RolloutError, memory, slab::Columns};
 use hotloop_env::Spaces;
 
 /// How decisions and steps take turns.
@@ -95,6 +95,14 @@ impl RolloutConfig {
             .bytes()
             .checked_mul(segments)
             .ok_or_else(beyond_memory)
+    }
+
+    /// As [`memory`](Self::memory), or an error if the system has less. Untouched memory is granted
+    /// whether it exists or not, so it is asked about before.
+    pub fn check_memory(&self, spaces: &Spaces) -> Result<usize, RolloutError> {
+        let needed = self.memory(spaces)?;
+        memory::check(needed)?;
+        Ok(needed)
     }
 
     /// The shape of a segment.

@@ -119,13 +119,7 @@ impl Hub {
 
     /// Counts a full segment and gives it to the consumer.
     pub(crate) fn hand_over(&self, full: Full) {
-        let shape = full.buf.shape();
-        let trainable = shape.steps * shape.lanes;
-        let valid = full.buf.valid()[..trainable]
-            .iter()
-            .map(|&valid| valid as u64)
-            .sum();
-        self.counters.segment(valid);
+        self.counters.segment(full.buf.env_steps());
         // There are as many places for full segments as segments.
         let _ = self.full.push(full);
     }

@@ -1,5 +1,4 @@
-//! Whether there is as much memory as a rollout asks for. Untouched memory is granted by the system
-//! whether it exists or not, so it is asked about before.
+//! Whether there is as much memory as a rollout asks for.
 
 use crate::RolloutError;
 

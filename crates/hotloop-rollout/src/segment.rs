@@ -106,6 +106,11 @@ impl Segment {
         self.buf().valid()
     }
 
+    /// Rows to be trained on: the env steps of this segment.
+    pub fn env_steps(&self) -> u64 {
+        self.buf().env_steps()
+    }
+
     /// Raw returns, `[T][L]`, where [`EPISODE`](hotloop_env::end_flags::EPISODE) is set in `ends`;
     /// unspecified elsewhere.
     pub fn episode_returns(&self) -> &[f32] {

@@ -6,7 +6,7 @@ use crate::protocol::{Close, event::Event};
 use crate::rollout::Control;
 use crate::runner::{Runner, panic_message};
 use crate::slab::{Columns, SegmentBuf, Slab, lease};
-use crate::{Policy, Rollout, RolloutConfig, RolloutError, Scheduler, Snapshot, lockstep, memory};
+use crate::{Policy, Rollout, RolloutConfig, RolloutError, Scheduler, Snapshot, lockstep};
 use hotloop_env::{Block, EnvError, Spaces};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,8 +21,7 @@ pub(crate) fn start(
     policies: Vec<Box<dyn Policy>>,
     from: Option<Snapshot>,
 ) -> Result<Rollout, RolloutError> {
-    let memory = config.memory(&spaces)?;
-    memory::check(memory)?;
+    let memory = config.check_memory(&spaces)?;
     if policies.is_empty() {
         return Err(RolloutError::Config {
             key: "policies",

@@ -6,7 +6,7 @@ use hotloop_env::{FeaturePlan, Spaces};
 use hotloop_learn::{
     ActorCritic, AdamSpec, Algorithm, LearnerSpec, MlpSpec, NormalizerSpec, Ppo, head_of, net,
 };
-use hotloop_rollout::RolloutConfig;
+use hotloop_rollout::{RolloutConfig, RolloutError};
 use std::sync::Arc;
 
 /// The network of a configuration, for environments of these spaces.
@@ -98,25 +98,11 @@ fn positive(value: f64) -> Option<f64> {
     (value > 0.0).then_some(value)
 }
 
-/// Bytes of memory that new allocations can have; `None` where the system does not say.
-fn available_memory() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim()
-        .strip_suffix("kB")?
-        .trim()
-        .parse::<usize>()
-        .ok()
-        .map(|kib| kib << 10)
-}
-
-/// Refuses a rollout that does not fit into memory; returns the bytes that it will take.
+/// Refuses a rollout that does not fit into memory, in the words of the configuration; returns the bytes
+/// that it will take.
 pub(crate) fn check_memory(rollout: &RolloutConfig, spaces: &Spaces) -> Result<usize, Error> {
-    let needed = rollout.memory(spaces)?;
-    match available_memory() {
-        Some(available) if needed > available => Err(Error::Memory { needed, available }),
-        _ => Ok(needed),
-    }
+    rollout.check_memory(spaces).map_err(|error| match error {
+        RolloutError::Memory { needed, available } => Error::Memory { needed, available },
+        other => other.into(),
+    })
 }

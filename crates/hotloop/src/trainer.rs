@@ -10,7 +10,7 @@ use hotloop_learn::{
     Actor, ActorPolicy, Algorithm, Choice, Learner, PolicyStore, UpdateStats, device,
 };
 use hotloop_math::{SystemClock, Window};
-use hotloop_rollout::{Policy, Rollout, Segment, Statistics};
+use hotloop_rollout::{Policy, Rollout, RolloutError, Segment, Statistics};
 use hotloop_telemetry::{
     Evaluation, Manifest, MetricsFile, Reporter, Run, RunDir, Shares, Sink, Update,
 };
@@ -359,7 +359,8 @@ impl Training {
             Box::new(ActorPolicy::new(actor, Arc::clone(&store), config.seed)) as Box<dyn Policy>
         });
         let make = |_first, lanes| spec.make(&options, lanes);
-        let rollout = Rollout::start(settings, spaces.clone(), make, policies.collect(), from)?;
+        let rollout = Rollout::start(settings, spaces.clone(), make, policies.collect(), from)
+            .map_err(|error| misfit(&run, error))?;
         if resumed {
             // Not before everything is known to fit: a run keeps the configuration that it works with.
             write_config(&run, &config)?;
@@ -410,8 +411,11 @@ impl Training {
         match self.train() {
             Ok(ended) => self.report(ended),
             Err(error) => {
+                // What has diverged does not take the place of what can be gone on with.
+                let kept = spoils_the_weights(&error)
+                    && checkpointing::exists(&self.run.checkpoints(), LAST);
                 // The lanes are somewhere within a rollout: the checkpoint is of the learner alone.
-                if let Err(lost) = self.save(LAST, None, false) {
+                if !kept && let Err(lost) = self.save(LAST, None, false) {
                     tracing::error!("the last checkpoint could not be written: {lost}");
                 }
                 Err(error)
@@ -434,7 +438,7 @@ impl Training {
                 return Ok(Ended::Interrupted);
             };
             let collected = self.granted_at.elapsed();
-            let rows = segments.iter().map(valid_rows).sum::<u64>();
+            let rows = segments.iter().map(Segment::env_steps).sum::<u64>();
             let updates = self.learner.updates() + 1;
             let every = self.config.checkpoint.every;
             let saving = self.stop.is_stopped()
@@ -657,15 +661,29 @@ impl Training {
     }
 }
 
+/// Whether the weights are to blame, or what they were trained with.
+fn spoils_the_weights(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Learn(_) | Error::Rollout(RolloutError::Policy { .. })
+    )
+}
+
+/// Says which settings have to stay if the lanes of a checkpoint do not fit.
+fn misfit(run: &RunDir, error: RolloutError) -> Error {
+    match error {
+        RolloutError::Snapshot(_) => Error::Run {
+            path: run.path().to_path_buf(),
+            reason: format!(
+                "{error}; leave rollout.envs, rollout.groups and rollout.scheduler as they were, or \
+                 start a new run"
+            ),
+        },
+        other => other.into(),
+    }
+}
+
 fn write_config(run: &RunDir, config: &Config) -> Result<(), Error> {
     hotloop_telemetry::write_atomic(&run.config(), config.to_toml().as_bytes())?;
     Ok(())
-}
-
-fn valid_rows(segment: &Segment) -> u64 {
-    let rows = segment.rows() * segment.lanes();
-    segment.valid()[..rows]
-        .iter()
-        .map(|&valid| u64::from(valid))
-        .sum()
 }

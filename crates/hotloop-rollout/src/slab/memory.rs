@@ -257,6 +257,13 @@ impl SegmentBuf {
         &self.slab.columns
     }
 
+    /// Valid rows, but for the bootstrap row.
+    pub(crate) fn env_steps(&self) -> u64 {
+        let c = &self.slab.columns;
+        let trainable = &self.valid()[..c.steps * c.lanes];
+        trainable.iter().map(|&valid| u64::from(valid)).sum()
+    }
+
     /// Row `t` for a decision. Row T, the bootstrap row, has no place for actions and log-probabilities.
     pub(crate) fn decision_row(&mut self, t: usize) -> DecisionRow<'_> {
         let c = &self.slab.columns;
