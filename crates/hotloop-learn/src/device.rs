@@ -1,7 +1,10 @@
 //! Where tensors live, and how libtorch and the allocator are set up for this engine.
 
 use crate::error::LearnError;
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    path::{Path, PathBuf},
+};
 use tch::Device;
 
 /// What is accepted, for error texts.
@@ -82,13 +85,24 @@ pub fn open(spelling: &str) -> Result<Device, LearnError> {
     Ok(device)
 }
 
+/// The folder that a shared library was loaded from, where the system tells: by Linux' map of this
+/// process.
+pub fn loaded_from(library: &str) -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let path = maps
+        .lines()
+        .filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])))
+        .find(|path| path.file_name().is_some_and(|name| name == library))?;
+    path.parent().map(Path::to_path_buf)
+}
+
 /// Finding CUDA at run time, so that one build serves machines with and without it.
 #[cfg(target_os = "linux")]
 mod cuda {
     use std::{
         ffi::{CStr, CString},
         os::unix::ffi::OsStrExt,
-        path::{Path, PathBuf},
+        path::Path,
         sync::OnceLock,
     };
 
@@ -100,7 +114,8 @@ mod cuda {
     }
 
     fn try_load() -> Result<(), String> {
-        let lib = library_dir().ok_or("cannot tell where libtorch_cpu.so was loaded from")?;
+        let lib = super::loaded_from("libtorch_cpu.so")
+            .ok_or("cannot tell where libtorch_cpu.so was loaded from")?;
         let path = lib.join("libtorch_cuda.so");
         if !path.exists() {
             return Err(format!(
@@ -110,13 +125,6 @@ mod cuda {
             ));
         }
         open(&path)
-    }
-
-    /// The directory that libtorch_cpu was loaded from, out of this process's memory map.
-    fn library_dir() -> Option<PathBuf> {
-        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-        let line = maps.lines().find(|l| l.contains("/libtorch_cpu.so"))?;
-        Some(Path::new(&line[line.find('/')?..]).parent()?.to_path_buf())
     }
 
     fn open(path: &Path) -> Result<(), String> {

@@ -18,23 +18,13 @@ const BUILT_FOR: &str = "2.11";
 /// Finds the libtorch of this process.
 #[must_use]
 pub fn libtorch() -> Libtorch {
-    let folder = loaded_from("libtorch_cpu.so");
+    let folder = device::loaded_from("libtorch_cpu.so");
     let version = folder
         .as_deref()
         .and_then(Path::parent)
         .and_then(|root| std::fs::read_to_string(root.join("build-version")).ok())
         .map_or(BUILT_FOR.to_string(), |text| text.trim().to_string());
     Libtorch { version, folder }
-}
-
-/// The folder that a shared library was loaded from, by Linux' map of this process.
-fn loaded_from(library: &str) -> Option<PathBuf> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let path = maps
-        .lines()
-        .filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])))
-        .find(|path| path.file_name().is_some_and(|name| name == library))?;
-    path.parent().map(Path::to_path_buf)
 }
 
 /// The vector instructions that hotloop's own kernels use here.
@@ -66,7 +56,7 @@ mod tests {
         assert!(device::open("cpu").is_ok());
         let libtorch = libtorch();
         assert!(libtorch.version.starts_with(BUILT_FOR), "{libtorch:?}");
-        assert_eq!(loaded_from("libnothing.so"), None);
+        assert_eq!(device::loaded_from("libnothing.so"), None);
     }
 
     #[test]

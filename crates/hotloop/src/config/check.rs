@@ -165,16 +165,19 @@ impl Config {
         let (normalize, eval) = (&self.normalize, &self.eval);
         range(
             "normalize.observation_clip",
-            positive(normalize.observation_clip),
-            "more than 0",
+            positive_single(normalize.observation_clip),
+            SINGLE,
         )?;
         range(
             "normalize.reward_clip",
-            positive(normalize.reward_clip),
-            "more than 0",
+            positive_single(normalize.reward_clip),
+            SINGLE,
         )?;
-        range("checkpoint.keep", self.checkpoint.keep >= 1, "1 or more")?;
-        range("eval.episodes", eval.episodes >= 1, "1 or more")?;
+        range(
+            "eval.episodes",
+            (1..=1_000_000).contains(&eval.episodes),
+            "1 to 1000000",
+        )?;
         range("eval.envs", eval.envs >= 1, "1 or more")?;
         conflict(
             "until_return",
@@ -299,6 +302,14 @@ fn conflict(key: &'static str, is: bool, reason: impl FnOnce() -> String) -> Che
 /// NaN and infinity are neither.
 fn positive(x: f64) -> bool {
     x.is_finite() && x > 0.0
+}
+
+/// What [`positive_single`] asks for.
+const SINGLE: &str = "more than 0, as a 32-bit float";
+
+/// Of a number that is used in single precision, where the smallest become 0 and the largest infinite.
+fn positive_single(x: f64) -> bool {
+    positive(f64::from(x as f32))
 }
 
 fn not_negative(x: f64) -> bool {

@@ -74,7 +74,7 @@ section! {
         segments: usize = 0,
         /// When an environment fails: "restart" rebuilds it and goes on, "fail" ends the run.
         on_fault: OnFault = OnFault::Restart,
-        /// An environment that fails this many times in a row ends the run.
+        /// Failures in a row that an environment may have; one more ends the run.
         max_failures_in_a_row: u32 = 10,
     }
 }
@@ -167,10 +167,8 @@ section! {
 section! {
     /// `[checkpoint]`: what is kept to evaluate or to go on from.
     CheckpointConfig {
-        /// Updates between checkpoints; 0 for one at the end only.
+        /// Updates between checkpoints, each in place of the last; 0 for one at the end only.
         every: u64 = 0,
-        /// Checkpoints kept; older ones are removed. The best one is kept beside them.
-        keep: usize = 2,
     }
 }
 

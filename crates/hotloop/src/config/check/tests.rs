@@ -98,8 +98,10 @@ fn values_out_of_range_are_named_with_what_is_possible() {
         ("algo.shards=0", "algo.shards = 0"),
         ("normalize.observation_clip=0", "normalize.observation_clip"),
         ("normalize.reward_clip=0", "normalize.reward_clip"),
-        ("checkpoint.keep=0", "checkpoint.keep = 0"),
+        ("normalize.observation_clip=1e-300", "as a 32-bit float"),
+        ("normalize.reward_clip=1e300", "as a 32-bit float"),
         ("eval.episodes=0", "eval.episodes = 0"),
+        ("eval.episodes=1e12", "expected 1 to 1000000"),
         ("eval.envs=0", "eval.envs = 0"),
     ] {
         let error = check(&[set]).unwrap_err();
