@@ -4,6 +4,7 @@
 //! random numbers, so that it does not depend on who else is in the batch.
 
 use crate::{
+    device,
     dist::{ActionMut, Choice, HeadSpec},
     error::LearnError,
     memory,
@@ -271,6 +272,8 @@ impl ActorPolicy {
 
 impl Policy for ActorPolicy {
     fn decide(&mut self, batch: &mut Batch<'_>) -> Result<(), PolicyError> {
+        // The worker's thread was started by a crate that knows nothing of libtorch.
+        device::set_threads_once();
         let failed = |error: LearnError| PolicyError::new(error.to_string());
         let wanted = batch.version();
         let lease = match &mut self.lease {
