@@ -316,6 +316,27 @@ fn br_29_weights_that_are_not_finite_are_never_saved() {
 }
 
 #[test]
+fn br_29_a_run_that_diverges_keeps_the_checkpoint_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let (spec, run) = (
+        Script::count(5, End::Terminated).spec(),
+        dir.path().join("run"),
+    );
+    let first = trainer(&spec, &[]).run_dir(&run).build().unwrap();
+    let before = first.train().unwrap();
+    // Weights that are finite, but give nothing that is.
+    let settings = ["algo.learning_rate=1e37", "steps=3200"];
+    let outcome = continued(&spec, &run, &settings).build().unwrap().train();
+    let error = outcome.unwrap_err();
+    assert!(!error.is_usage(), "{error}");
+    let kept = &last(&run).state;
+    assert_eq!(kept["env_steps"], before.env_steps, "{error}");
+    let settings = ["algo.learning_rate=1e-3", "steps=640"];
+    let on = continued(&spec, &run, &settings).build().unwrap();
+    assert_eq!(on.train().unwrap().ended, Ended::Finished);
+}
+
+#[test]
 fn br_49_a_learner_that_panics_takes_everybody_with_it() {
     for at in 0..12 {
         let calls = Arc::new(AtomicU64::new(0));

@@ -114,6 +114,11 @@ fn br_62_another_network_is_refused_with_the_tensor_and_both_shapes() {
         &["weights.", "[64, 4]", "[64, 3]"],
     );
     refused(&run, &["network.shared=true"], &["weights."]);
+    refused(
+        &run,
+        &["network.activation=relu"],
+        &["network.activation = tanh", "relu now"],
+    );
 }
 
 #[test]
@@ -137,7 +142,7 @@ fn br_57_another_number_of_lanes_is_refused() {
     refused(
         &finished(dir.path()),
         &["rollout.envs=8", "steps=640"],
-        &["lanes"],
+        &["lanes", "leave rollout.envs"],
     );
 }
 
