@@ -57,12 +57,14 @@ pub fn name(device: Device) -> String {
     }
 }
 
-/// Reads a device's name and makes sure that it can be used, without touching any other GPU.
+/// Reads a device's name and makes sure that it can be used, without touching any other GPU. Whoever
+/// is about to make tensors begins here, so the allocator is set up as well.
 ///
 /// # Errors
 /// As [`parse`]; and for a GPU that is not there, with the real reason.
 pub fn open(spelling: &str) -> Result<Device, LearnError> {
     let device = parse(spelling)?;
+    tune_allocator();
     let Device::Cuda(index) = device else {
         return Ok(device);
     };
@@ -197,21 +199,23 @@ fn intra_op_threads(omp_num_threads: Option<&str>) -> i32 {
 }
 
 /// Keeps glibc from handing the memory of large tensors back to the kernel after each use, which
-/// costs a page fault per 4 KiB on the next. Call once, before the first tensor. Elsewhere it does
-/// nothing.
+/// costs a page fault per 4 KiB on the next. Elsewhere it does nothing, and so do later calls.
 pub fn tune_allocator() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
-        // The largest threshold that glibc takes: half of a thread heap.
-        const LARGEST: libc::c_int = 32 << 20;
-        // SAFETY: mallopt only sets parameters of the allocator.
-        let taken = unsafe {
-            libc::mallopt(libc::M_MMAP_THRESHOLD, LARGEST) == 1
-                && libc::mallopt(libc::M_TRIM_THRESHOLD, 1 << 30) == 1
-        };
-        if !taken {
-            tracing::warn!("the allocator refused its settings; large batches may run slower");
-        }
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        ONCE.call_once(|| {
+            // The largest threshold that glibc takes: half of a thread heap.
+            const LARGEST: libc::c_int = 32 << 20;
+            // SAFETY: mallopt only sets parameters of the allocator.
+            let taken = unsafe {
+                libc::mallopt(libc::M_MMAP_THRESHOLD, LARGEST) == 1
+                    && libc::mallopt(libc::M_TRIM_THRESHOLD, 1 << 30) == 1
+            };
+            if !taken {
+                tracing::warn!("the allocator refused its settings; large batches may run slower");
+            }
+        });
     }
 }
 

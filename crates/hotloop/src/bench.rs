@@ -260,7 +260,7 @@ pub fn inference(
             let draw = |row| (row as u64, decision);
             actor.play(
                 learner.params(),
-                None,
+                learner.normalizer().standardizer(),
                 Choice::Sample,
                 &philox,
                 observations,

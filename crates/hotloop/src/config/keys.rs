@@ -168,7 +168,7 @@ section! {
     /// `[checkpoint]`: what is kept to evaluate or to go on from.
     CheckpointConfig {
         /// Updates between checkpoints, each in place of the last; 0 for one at the end only.
-        every: u64 = 0,
+        every: u64 = 100,
     }
 }
 
