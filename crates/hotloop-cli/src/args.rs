@@ -58,7 +58,8 @@ pub(crate) struct Overrides {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrainArgs {
-    /// A preset, the id of an environment, or a TOML file. With --resume it may be left out
+    /// A preset or the id of an environment (`envs` lists both), or a TOML file. With --resume it may
+    /// be left out
     #[arg(required_unless_present = "resume")]
     pub(crate) what: Option<String>,
     #[command(flatten)]
@@ -128,7 +129,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) envs_per_actor: Option<u32>,
     /// How long to measure; `train` runs its --steps instead
-    #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0, allow_hyphen_values = true, value_parser = seconds)]
     pub(crate) seconds: f64,
     #[command(flatten)]
     pub(crate) overrides: Overrides,

@@ -43,6 +43,7 @@ pub fn run(registry: Registry) -> ExitCode {
     };
     let console = Console::stderr();
     log::start(&console);
+    log::quiet_contained_panics();
     match dispatch(args, registry, &console) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(&console),

@@ -17,3 +17,13 @@ pub(crate) fn start(console: &Console) {
         .without_time()
         .try_init();
 }
+
+/// The panics of environments are contained, and logged in one line with lane and step; the report that
+/// Rust itself would print beside it, with a backtrace if asked for, is for `RUST_LOG=debug`.
+pub(crate) fn quiet_contained_panics() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| match std::thread::current().name() {
+        Some("hotloop-env") => tracing::debug!("{panic}"),
+        _ => report(panic),
+    }));
+}

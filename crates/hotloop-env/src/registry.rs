@@ -82,10 +82,10 @@ pub(crate) fn unknown<'a>(
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let hint = match near {
         Some((_, k)) => format!("did you mean {k:?}?"),
-        None => format!(
-            "it has: {}",
-            known.map(String::as_str).collect::<Vec<_>>().join(", ")
-        ),
+        None => match known.map(String::as_str).collect::<Vec<_>>() {
+            names if names.is_empty() => "it has none".into(),
+            names => format!("it has: {}", names.join(", ")),
+        },
     };
     format!("unknown {what} {name:?} of {whose}; {hint}")
 }

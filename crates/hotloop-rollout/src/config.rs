@@ -29,6 +29,8 @@ pub enum OnFault {
 /// The settings of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutConfig {
+    /// The environment's name, for messages.
+    pub env: String,
     /// The number of environments.
     pub lanes: usize,
     /// How many of them one actor steps.
@@ -56,6 +58,7 @@ pub struct RolloutConfig {
 impl Default for RolloutConfig {
     fn default() -> Self {
         Self {
+            env: "env".into(),
             lanes: 1,
             lanes_per_actor: 1,
             groups: 1,

@@ -47,8 +47,10 @@ pub enum RolloutError {
         message: String,
     },
     /// A failure of an environment ended the run.
-    #[error("{fault} (failure {} in a row; the limit is {limit})", fault.in_a_row)]
+    #[error("{env}, {fault} (failure {} in a row; the limit is {limit})", fault.in_a_row)]
     Fault {
+        /// The environment's name.
+        env: String,
         /// The failure that was one too many.
         fault: Fault,
         /// How many in a row were allowed.

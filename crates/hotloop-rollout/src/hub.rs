@@ -144,18 +144,14 @@ impl Hub {
     #[cold]
     pub(crate) fn fault(&self, fault: Fault) {
         self.counters.fault(fault.phase);
-        tracing::warn!(
-            lane = fault.lane,
-            step = fault.step,
-            in_a_row = fault.in_a_row,
-            "{fault}"
-        );
+        tracing::warn!("{}, {fault}", self.config.env);
         let limit = match self.config.on_fault {
             OnFault::Restart => self.config.max_failures_in_a_row,
             OnFault::Fail => 0,
         };
         if fault.in_a_row > limit {
             self.end(RolloutError::Fault {
+                env: self.config.env.clone(),
                 fault: fault.clone(),
                 limit,
             });

@@ -76,6 +76,7 @@ pub use batch::{Batch, Outputs, Places};
 pub use clip::Clip;
 pub use config::{OnFault, RolloutConfig, Scheduler};
 pub use error::{PolicyError, RolloutError};
+pub use memory::check as check_memory;
 pub use policy::Policy;
 pub use rollout::Rollout;
 pub use segment::Segment;

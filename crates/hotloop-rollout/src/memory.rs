@@ -4,7 +4,10 @@ use crate::RolloutError;
 
 /// Refuses to take `needed` bytes if the system says that it has less. Where it says nothing, all is
 /// allowed.
-pub(crate) fn check(needed: usize) -> Result<(), RolloutError> {
+///
+/// # Errors
+/// [`RolloutError::Memory`], with both sizes.
+pub fn check(needed: usize) -> Result<(), RolloutError> {
     let read = |path| std::fs::read_to_string(path).ok();
     let meminfo = read("/proc/meminfo").and_then(|text| available(&text));
     let cgroup = read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse().ok());

@@ -164,7 +164,7 @@ fn too_many_failures_in_a_row_end_the_run() {
     rollout.grant(0, 0).unwrap();
     let error = rollout.recv().unwrap_err();
     assert!(
-        matches!(&error, RolloutError::Fault { fault, limit: 4 } if fault.lane == 1 && fault.in_a_row == 5),
+        matches!(&error, RolloutError::Fault { fault, limit: 4, .. } if fault.lane == 1 && fault.in_a_row == 5),
         "{error}"
     );
 }

@@ -121,7 +121,10 @@ impl Sink for Progress {
             self.drawn = Some(timing.elapsed);
             self.held_back = None;
         } else {
-            self.held_back = Some(self.text(update, self.rate.average()));
+            // Over the whole run: this line is shown only if the run ends with it.
+            let mut rate = self.rate.clone();
+            rate.tick(timing.elapsed, update.env_steps);
+            self.held_back = Some(self.text(update, rate.average()));
         }
         Ok(())
     }
@@ -189,7 +192,7 @@ mod tests {
                 "CartPole-v1 with ppo, seed 3: starts, in runs/a",
                 " 10%  100k of 1.00M steps  100k steps/s  return 187.26  left 0:09  env 21% inference 34% learner 45%",
                 " 60%  600k of 1.00M steps  100k steps/s  return 187.26  left 0:04  env 21% inference 34% learner 45%",
-                "100%  1.00M of 1.00M steps  100k steps/s  return 187.26  left 0:00  env 21% inference 34% learner 45%",
+                "100%  1.00M of 1.00M steps  125k steps/s  return 187.26  left 0:00  env 21% inference 34% learner 45%",
             ]
         );
     }

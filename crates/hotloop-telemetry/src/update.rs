@@ -64,6 +64,10 @@ pub struct Update {
     pub length_mean_100: Option<f64>,
     /// Environment failures so far.
     pub faults: u64,
+    /// What failed since the update before: environment, lane, step and message. The first 1,024 if
+    /// there were more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
     /// Where the time went.
     pub shares: Shares,
     /// The algorithm's own numbers by name: losses, the learning rate, …

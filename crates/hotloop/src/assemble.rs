@@ -22,7 +22,9 @@ pub(crate) fn network(config: &Config, spaces: &Spaces) -> Result<ActorCritic, E
         head: head_of(&spaces.action)?,
         fast: config.network.fast,
     };
-    Ok(ActorCritic::new(spec)?)
+    let net = ActorCritic::new(spec)?;
+    check_network(&net, config)?;
+    Ok(net)
 }
 
 /// The algorithm of a configuration.
@@ -72,6 +74,7 @@ pub(crate) fn learner(config: &Config) -> LearnerSpec {
 pub(crate) fn rollout(config: &Config) -> RolloutConfig {
     let rollout = &config.rollout;
     RolloutConfig {
+        env: config.env.id.clone(),
         lanes: rollout.envs,
         lanes_per_actor: rollout.lanes_per_actor(),
         groups: rollout.groups,
@@ -98,11 +101,31 @@ fn positive(value: f64) -> Option<f64> {
     (value > 0.0).then_some(value)
 }
 
-/// Refuses a rollout that does not fit into memory, in the words of the configuration; returns the bytes
-/// that it will take.
+/// Refuses a rollout that does not fit into memory; returns the bytes that it will take.
 pub(crate) fn check_memory(rollout: &RolloutConfig, spaces: &Spaces) -> Result<usize, Error> {
-    rollout.check_memory(spaces).map_err(|error| match error {
-        RolloutError::Memory { needed, available } => Error::Memory { needed, available },
+    let instead = "fewer rollout.envs, a shorter rollout.horizon or fewer rollout.segments";
+    rollout
+        .check_memory(spaces)
+        .map_err(|error| beyond("the segments", instead, error))
+}
+
+/// Refuses a network that does not fit into memory: weights, gradients, two moments of the optimiser,
+/// three published versions, and a gradient for each shard.
+fn check_network(net: &ActorCritic, config: &Config) -> Result<(), Error> {
+    let arenas = 7 + config.algo.shards;
+    let needed = net.layout().total().saturating_mul(4 * arenas);
+    hotloop_rollout::check_memory(needed)
+        .map_err(|error| beyond("the networks", "smaller network.hidden", error))
+}
+
+fn beyond(what: &'static str, instead: &'static str, error: RolloutError) -> Error {
+    match error {
+        RolloutError::Memory { needed, available } => Error::Memory {
+            what,
+            instead,
+            needed,
+            available,
+        },
         other => other.into(),
-    })
+    }
 }

@@ -35,11 +35,14 @@ pub enum Error {
     },
     /// More memory than there is.
     #[error(
-        "the segments of this run take {} MiB, but only {} MiB are available; use fewer rollout.envs, a \
-         shorter rollout.horizon or fewer rollout.segments",
+        "{what} of this run take {} MiB, but only {} MiB are available; use {instead}",
         needed >> 20, available >> 20
     )]
     Memory {
+        /// What takes it.
+        what: &'static str,
+        /// Which settings would ask for less.
+        instead: &'static str,
         /// Bytes asked for.
         needed: usize,
         /// Bytes there are.

@@ -629,6 +629,12 @@ impl Training {
             return_mean_100: self.progress.returns.mean(),
             length_mean_100: self.progress.lengths.mean(),
             faults: self.progress.faults,
+            failures: self
+                .rollout
+                .faults()
+                .iter()
+                .map(|fault| format!("{}, {fault}", self.config.env.id))
+                .collect(),
             shares: Shares {
                 env: share(collected - decided),
                 inference: share(decided),

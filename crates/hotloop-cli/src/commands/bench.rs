@@ -51,6 +51,10 @@ fn configuration(args: &BenchArgs) -> anyhow::Result<(Config, Origins)> {
             &each.to_string(),
         )?;
         layers = layers.flag("--actors", "rollout.envs", &envs)?;
+        if !actors.is_multiple_of(2) {
+            // The preset's two groups could not be of one size.
+            layers = layers.flag("--actors", "rollout.groups", "1")?;
+        }
     }
     Ok(args.overrides.over(layers)?.finish())
 }

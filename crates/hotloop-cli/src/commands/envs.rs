@@ -15,6 +15,8 @@ pub(crate) fn envs(registry: &Registry) -> Result<(), Failure> {
     if text.is_empty() {
         text.push_str("this program has no environments; add some to its Registry\n");
     }
+    let presets: Vec<&str> = hotloop::presets::names().collect();
+    text.push_str(&format!("\npresets: {}\n", presets.join(", ")));
     output::put(&text)
 }
 
