@@ -2,15 +2,15 @@
 
 usage: compare.py [--peers .peers] [--hotloop PATH] [--repeats 3] [--only rollout,train] [--all]
 
-`setup.sh` makes the peers' environments. Every number is the median of the repeats; hotloop and the
-peer that it is held against are measured alternately, so that a slow minute of the machine hits both.
+`setup.sh` makes the peers' environments. Every number is the best of the repeats, which a noisy machine
+distorts least; hotloop and the peer that it is held against are measured alternately, so that a slow minute
+hits both.
 """
 
 import argparse
 import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -74,13 +74,13 @@ class Runners:
 
 
 def alternately(repeats, jobs):
-    """Medians of each job's numbers, the jobs taking turns."""
+    """The best of each job's numbers, the jobs taking turns."""
     seen = {name: [] for name in jobs}
     for _ in range(repeats):
         for name, job in jobs.items():
             seen[name].append(job())
             print(f"  {name}: {seen[name][-1]:,.0f}", file=sys.stderr)
-    return {name: statistics.median(values) for name, values in seen.items()}
+    return {name: max(values) for name, values in seen.items()}
 
 
 def table(title, rows, base):
