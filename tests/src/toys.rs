@@ -17,7 +17,7 @@ struct Echo {
     latency: u64,
 }
 
-/// [`Echo`], which never ends.
+/// `Echo`, which never ends.
 #[must_use]
 pub fn echo(n: usize, start: i64, latency: u64) -> EnvSpec {
     let built = AtomicUsize::new(0);
@@ -68,7 +68,7 @@ pub struct Mirror {
     step: u32,
 }
 
-/// [`Mirror`] under the id `Mirror-v0`.
+/// `Mirror` under the id `Mirror-v0`.
 #[must_use]
 pub fn mirror() -> EnvSpec {
     EnvSpec::new("Mirror-v0", |_| Ok(Mirror { step: 0 }))
@@ -119,7 +119,7 @@ struct Masked {
     forbidden: usize,
 }
 
-/// [`Masked`], which never ends.
+/// `Masked`, which never ends.
 #[must_use]
 pub fn masked() -> EnvSpec {
     EnvSpec::new("Masked-v0", |_| Ok(Masked { forbidden: 0 }))
@@ -163,7 +163,7 @@ impl Env for Masked {
 /// A 2 × 2 image of three channels, channels last: 100 × row + 10 × column + channel.
 struct Picture;
 
-/// [`Picture`], which never ends.
+/// `Picture`, which never ends.
 #[must_use]
 pub fn picture() -> EnvSpec {
     EnvSpec::new("Picture-v0", |_| Ok(Picture))
@@ -197,7 +197,7 @@ pub struct Uneven {
     steps: Vec<u32>,
 }
 
-/// [`Uneven`] under the id `Uneven-v0`.
+/// `Uneven` under the id `Uneven-v0`.
 #[must_use]
 pub fn uneven() -> EnvSpec {
     EnvSpec::vector(
