@@ -23,6 +23,8 @@ pub struct EnvSpec {
     options: BTreeMap<String, (OptionValue, String)>,
     /// Whether wrappers fit around it: they are made for one [`Env`] at a time.
     wrappable: bool,
+    /// Whether its blocks are [`Block::Async`].
+    waits: bool,
     make: Arc<MakeBlock>,
     spaces: Arc<MakeSpaces>,
 }
@@ -89,7 +91,10 @@ impl EnvSpec {
             };
             Ok(Block::Async(Box::new(block)))
         };
-        Self::with_parts(id.into(), Arc::new(block), Arc::new(spaces))
+        Self {
+            waits: true,
+            ..Self::with_parts(id.into(), Arc::new(block), Arc::new(spaces))
+        }
     }
 
     /// A simulator that steps many lanes at once, and its spaces. It keeps its own time limit.
@@ -112,6 +117,7 @@ impl EnvSpec {
             time_limit: 0,
             options: BTreeMap::new(),
             wrappable: false,
+            waits: false,
             make,
             spaces,
         }
@@ -139,6 +145,11 @@ impl EnvSpec {
     /// The id.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Whether it waits for something outside, so that its blocks are [`Block::Async`].
+    pub fn waits(&self) -> bool {
+        self.waits
     }
 
     /// The line about it.

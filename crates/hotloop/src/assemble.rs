@@ -81,7 +81,7 @@ pub(crate) fn rollout(config: &Config) -> RolloutConfig {
         steps: rollout.horizon,
         segments_per_group: rollout.segments_per_group(),
         scheduler: match rollout.scheduler {
-            Scheduler::Lockstep => hotloop_rollout::Scheduler::Lockstep,
+            Scheduler::Auto | Scheduler::Lockstep => hotloop_rollout::Scheduler::Lockstep,
             Scheduler::FirstReady => hotloop_rollout::Scheduler::FirstReady {
                 max_batch: rollout.batch_limit(),
             },

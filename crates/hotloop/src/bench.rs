@@ -30,18 +30,19 @@ pub struct BenchReport {
 
 /// What a scenario is made of.
 struct Bench<'a> {
-    config: &'a Config,
+    config: Config,
     spec: &'a EnvSpec,
     options: EnvOptions,
     spaces: Spaces,
 }
 
 impl<'a> Bench<'a> {
-    fn new(registry: &'a Registry, config: &'a Config, origins: &Origins) -> Result<Self, Error> {
+    fn new(registry: &'a Registry, config: &Config, origins: &Origins) -> Result<Self, Error> {
         config.validate(registry, origins)?;
         let (spec, options) = config.env.resolve(registry, origins)?;
+        let config = config.settled(spec);
         let spaces = spec.spaces(&options)?;
-        assemble::check_memory(&assemble::rollout(config), &spaces)?;
+        assemble::check_memory(&assemble::rollout(&config), &spaces)?;
         Ok(Self {
             config,
             spec,
@@ -67,9 +68,9 @@ impl<'a> Bench<'a> {
 
     fn learner(&self) -> Result<Learner, Error> {
         Ok(Learner::new(
-            assemble::learner(self.config),
-            assemble::network(self.config, &self.spaces)?,
-            assemble::algorithm(self.config),
+            assemble::learner(&self.config),
+            assemble::network(&self.config, &self.spaces)?,
+            assemble::algorithm(&self.config),
             &self.spaces,
             device::open(&self.config.device)?,
         )?)
@@ -81,7 +82,7 @@ impl<'a> Bench<'a> {
         learner.publish(&store)?;
         let actor = Actor::new(learner.net().clone(), &self.spaces);
         let policy = ActorPolicy::new(actor, store, self.config.seed);
-        let rollout = self.rollout(assemble::rollout(self.config), vec![Box::new(policy)])?;
+        let rollout = self.rollout(assemble::rollout(&self.config), vec![Box::new(policy)])?;
         for group in 0..rollout.groups() {
             rollout.grant(group, 0)?;
         }
@@ -93,8 +94,8 @@ impl<'a> Bench<'a> {
     }
 
     fn report(&self, scenario: &'static str, (steps, wall): (u64, Duration)) -> BenchReport {
-        let config = self.config;
-        let settings: [(_, serde_json::Value); 11] = [
+        let config = &self.config;
+        let settings: [(_, serde_json::Value); 12] = [
             ("env", config.env.id.clone().into()),
             ("envs", config.rollout.envs.into()),
             ("envs_per_actor", config.rollout.lanes_per_actor().into()),
@@ -106,6 +107,7 @@ impl<'a> Bench<'a> {
             ("hidden", config.network.hidden.clone().into()),
             ("shared", config.network.shared.into()),
             ("fast", config.network.fast.into()),
+            ("mode", name_of(config.rollout.mode).into()),
             ("epochs", config.algo.epochs.into()),
             ("minibatches", config.algo.minibatches.into()),
             ("threads", config.threads().into()),
@@ -117,6 +119,16 @@ impl<'a> Bench<'a> {
             wall_s: wall.as_secs_f64(),
             settings: settings.into(),
         }
+    }
+}
+
+/// A mode as the configuration spells it.
+fn name_of(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Auto => "auto",
+        Mode::Sync => "sync",
+        Mode::Overlap => "overlap",
+        Mode::Async => "async",
     }
 }
 
@@ -209,10 +221,12 @@ pub fn rollout(
     let bench = Bench::new(registry, config, origins)?;
     let settings = RolloutConfig {
         segments_per_group: 2,
-        ..assemble::rollout(config)
+        ..assemble::rollout(&bench.config)
     };
     let workers = settings.effective_groups().min(config.threads());
-    let most = settings.lanes_per_group().max(config.rollout.batch_limit());
+    let most = settings
+        .lanes_per_group()
+        .max(bench.config.rollout.batch_limit());
     let policies = (0..workers)
         .map(|_| Box::new(Drawn::new(&bench.spaces, most, config.seed)) as Box<dyn Policy>)
         .collect();
@@ -319,11 +333,5 @@ pub fn train(
     let _ = std::fs::remove_dir_all(&dir);
     let report = outcome?;
     let wall = Duration::from_secs_f64(report.wall_s);
-    let mut bench = bench.report("train", (report.env_steps, wall));
-    let mode = match config.rollout.mode {
-        Mode::Sync => "sync",
-        Mode::Overlap => "overlap",
-    };
-    bench.settings.insert("mode", mode.into());
-    Ok(bench)
+    Ok(bench.report("train", (report.env_steps, wall)))
 }

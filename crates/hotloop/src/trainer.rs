@@ -188,6 +188,7 @@ impl TrainerBuilder {
         let device = device::open(&config.device)?;
         let (spec, options) = config.env.resolve(&registry, &origins)?;
         let spec = spec.clone();
+        let config = config.settled(&spec);
         let algorithm = algorithm.unwrap_or_else(|| assemble::algorithm(&config));
         // The directory is made last: a run that cannot be leaves none behind.
         if let (Some(path), None) = (&run_dir, &resume) {
@@ -485,8 +486,8 @@ impl Training {
     /// and in overlap mode the one before it.
     fn grant(&mut self) -> Result<(), Error> {
         let version = match self.config.rollout.mode {
-            Mode::Sync => self.round,
             Mode::Overlap => self.round.saturating_sub(1),
+            _ => self.round,
         };
         for group in 0..self.rollout.groups() {
             self.rollout.grant(group, version)?;

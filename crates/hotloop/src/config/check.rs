@@ -1,7 +1,7 @@
 //! Which configurations can run: ranges, and what has to fit together. Checked before anything starts.
 
 use super::error::ConfigError;
-use super::keys::{Config, RolloutSettings, Scheduler};
+use super::keys::{Body, Config, LogStd, Mode, Recurrent, RolloutSettings, Scheduler, ValueScale};
 use super::layers::Origins;
 use hotloop_env::Registry;
 
@@ -30,15 +30,19 @@ impl Config {
     ///
     /// The first thing found wrong: key, value, origin, and what is possible.
     pub fn validate(&self, registry: &Registry, origins: &Origins) -> Result<(), ConfigError> {
-        self.env.resolve(registry, origins)?;
+        let (spec, _) = self.env.resolve(registry, origins)?;
+        let settled = self.settled(spec);
         let checks = [
             self.check_run(),
             self.check_env(),
             self.check_rollout(),
+            self.check_waiting(),
             self.check_network(),
             self.check_algo(),
+            self.check_vtrace(),
             self.check_rest(),
-            self.check_fit(),
+            settled.check_unbuilt(),
+            settled.check_fit(),
         ];
         for check in checks {
             check.map_err(|(key, problem)| self.explain(key, problem, origins))?;
@@ -71,11 +75,13 @@ impl Config {
     }
 
     fn check_env(&self) -> Check {
-        let ordered = |[low, high]: [f64; 2]| low <= high;
+        // An infinite side is no limit, but a reward clipped to infinity would be none.
+        let ordered =
+            |[low, high]: [f64; 2]| low <= high && low < f64::INFINITY && high > f64::NEG_INFINITY;
         range(
             "env.clip_reward",
             self.env.clip_reward.is_none_or(ordered),
-            "[low, high] with low no more than high",
+            "[low, high] with low no more than high, and a finite reward between",
         )?;
         range("env.frame_stack", self.env.frame_stack <= 1024, "0 to 1024")
     }
@@ -101,12 +107,71 @@ impl Config {
         )
     }
 
+    fn check_waiting(&self) -> Check {
+        let rollout = &self.rollout;
+        range(
+            "rollout.max_staleness",
+            (1..=1_000_000).contains(&rollout.max_staleness),
+            "1 to 1000000",
+        )?;
+        for (key, seconds) in [
+            ("rollout.step_deadline", rollout.step_deadline),
+            ("rollout.reset_deadline", rollout.reset_deadline),
+            ("rollout.stuck_after", rollout.stuck_after),
+        ] {
+            let expected = "0 (no limit) to 1000000 seconds";
+            range(key, (0.0..=1e6).contains(&seconds), expected)?;
+        }
+        range(
+            "rollout.backoff",
+            (0.0..=30.0).contains(&rollout.backoff),
+            "0 to 30 seconds",
+        )
+    }
+
+    /// Refuses what has a key, but nothing behind it yet.
+    fn check_unbuilt(&self) -> Check {
+        let unset = Self::default();
+        let (rollout, network) = (&self.rollout, &self.network);
+        let waiting = [
+            ("rollout.mode", rollout.mode != Mode::Async),
+            ("rollout.step_deadline", rollout.step_deadline == 0.0),
+            ("rollout.reset_deadline", rollout.reset_deadline == 0.0),
+            ("rollout.backoff", rollout.backoff == unset.rollout.backoff),
+            (
+                "rollout.stuck_after",
+                rollout.stuck_after == unset.rollout.stuck_after,
+            ),
+            (
+                "network.body",
+                matches!(network.body, Body::Auto | Body::Mlp),
+            ),
+            ("network.recurrent", network.recurrent == Recurrent::None),
+            ("network.log_std", network.log_std == LogStd::Free),
+            ("network.squash", !network.squash),
+            (
+                "normalize.values",
+                self.normalize.values == ValueScale::None,
+            ),
+        ];
+        waiting.into_iter().try_for_each(|(key, as_before)| {
+            let reason =
+                || "this version of hotloop has only the key; leave it at its default".into();
+            conflict(key, !as_before, reason)
+        })
+    }
+
     fn check_network(&self) -> Check {
         let hidden = &self.network.hidden;
         range(
             "network.hidden",
             hidden.iter().all(|units| (1..=1 << 16).contains(units)),
             "layers of 1 to 65536 units",
+        )?;
+        range(
+            "network.recurrent_size",
+            (1..=1 << 16).contains(&self.network.recurrent_size),
+            "1 to 65536",
         )?;
         conflict(
             "network.shared",
@@ -158,6 +223,22 @@ impl Config {
             "algo.target_kl",
             not_negative(algo.target_kl),
             "0 (off) or more",
+        )
+    }
+
+    fn check_vtrace(&self) -> Check {
+        let algo = &self.algo;
+        range("algo.rho_clip", positive(algo.rho_clip), "more than 0")?;
+        range("algo.c_clip", positive(algo.c_clip), "more than 0")?;
+        range(
+            "algo.rho_pg_clip",
+            positive(algo.rho_pg_clip),
+            "more than 0",
+        )?;
+        range(
+            "algo.sequence",
+            algo.sequence <= 1 << 20,
+            "0 (the horizon) to 1048576",
         )
     }
 
@@ -275,8 +356,8 @@ impl RolloutSettings {
             self.segments_per_group() < needed,
             || {
                 format!(
-                    "overlap mode fills one segment of a group while another is trained on, so the run \
-                 would wait for ever; take {needed} or more, or 0 to let hotloop choose"
+                    "in this mode one segment of a group is filled while another is trained on, so the \
+                     run would wait for ever; take {needed} or more, or 0 to let hotloop choose"
                 )
             },
         )

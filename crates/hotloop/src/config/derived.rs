@@ -1,6 +1,7 @@
 //! What follows from the configuration: sizes and schedules that nobody sets by hand.
 
-use super::keys::{Config, Mode, RolloutSettings, ScheduleKind};
+use super::keys::{Config, Mode, RolloutSettings, ScheduleKind, Scheduler};
+use hotloop_env::EnvSpec;
 use hotloop_math::Schedule;
 
 impl ScheduleKind {
@@ -15,6 +16,32 @@ impl ScheduleKind {
 }
 
 impl Config {
+    /// The same configuration with the rollout's `auto` values replaced by what they stand for with this
+    /// algorithm and this environment: what a run works with and keeps.
+    #[must_use]
+    pub fn settled(&self, spec: &EnvSpec) -> Self {
+        let mut config = self.clone();
+        let rollout = &mut config.rollout;
+        if rollout.mode == Mode::Auto {
+            rollout.mode = match config.algo.name.as_str() {
+                "appo" | "impala" => Mode::Async,
+                _ => Mode::Sync,
+            };
+        }
+        if rollout.scheduler == Scheduler::Auto {
+            rollout.scheduler = match spec.waits() {
+                true => Scheduler::FirstReady,
+                false => Scheduler::Lockstep,
+            };
+        }
+        if spec.waits() && rollout.scheduler == Scheduler::FirstReady && rollout.envs_per_actor == 0
+        {
+            // An actor waits for the slowest of its environments.
+            rollout.envs_per_actor = 1;
+        }
+        config
+    }
+
     /// Rows of one batch: what an update trains on.
     #[must_use]
     pub fn batch(&self) -> usize {
@@ -69,22 +96,24 @@ impl RolloutSettings {
         }
     }
 
-    /// Segments of one group that the mode needs: one that is filled, and in overlap mode one more that
-    /// is trained on.
+    /// Segments of one group that the mode needs: one that is filled, and where steps and updates
+    /// overlap one more that is trained on.
     #[must_use]
     pub fn segments_needed(&self) -> usize {
         match self.mode {
-            Mode::Sync => 1,
-            Mode::Overlap => 2,
+            Mode::Auto | Mode::Sync => 1,
+            Mode::Overlap | Mode::Async => 2,
         }
     }
 
-    /// Segments of one group: `segments`, or what the mode needs.
+    /// Segments of one group: `segments`, or what the mode can use. More than a few versions behind,
+    /// rows teach little: async mode takes 4 at most.
     #[must_use]
     pub fn segments_per_group(&self) -> usize {
-        match self.segments {
-            0 => self.segments_needed(),
-            n => n,
+        match (self.segments, self.mode) {
+            (0, Mode::Async) => self.max_staleness.min(3) as usize + 1,
+            (0, _) => self.segments_needed(),
+            (n, _) => n,
         }
     }
 }
@@ -92,6 +121,32 @@ impl RolloutSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hotloop_env::{Registry, Space, Spaces};
+
+    /// What is settled of `scheduler`, `mode` and `envs_per_actor` for an environment that does not wait.
+    fn settle(algo: &str, scheduler: Scheduler) -> (Scheduler, Mode, usize) {
+        let mut config = Config::new("Still-v0");
+        config.algo.name = algo.into();
+        config.rollout.scheduler = scheduler;
+        let spaces = |_: &_| Ok(Spaces::new(Space::discrete(2), Space::discrete(2))?);
+        let mut registry = Registry::new();
+        registry.add(EnvSpec::vector(
+            "Still-v0",
+            |_, _| Err("none".into()),
+            spaces,
+        ));
+        let rollout = config.settled(registry.get("Still-v0").unwrap()).rollout;
+        (rollout.scheduler, rollout.mode, rollout.envs_per_actor)
+    }
+
+    #[test]
+    fn auto_is_settled_by_algorithm_and_environment() {
+        let auto = Scheduler::Auto;
+        assert_eq!(settle("ppo", auto), (Scheduler::Lockstep, Mode::Sync, 0));
+        assert_eq!(settle("appo", auto), (Scheduler::Lockstep, Mode::Async, 0));
+        let chosen = Scheduler::FirstReady;
+        assert_eq!(settle("ppo", chosen), (chosen, Mode::Sync, 0));
+    }
 
     #[test]
     fn actors_share_a_group_evenly() {

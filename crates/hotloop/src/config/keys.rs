@@ -63,15 +63,33 @@ section! {
         groups: usize = 2,
         /// Steps per environment and update (T).
         horizon: usize = 32,
-        /// "lockstep": a group moves as one. "first-ready": inference takes what is ready.
-        scheduler: Scheduler = Scheduler::Lockstep,
+        /// "lockstep": a group moves as one. "first-ready": inference takes what is ready. "auto":
+        /// first-ready for environments that wait, lockstep for all others.
+        scheduler: Scheduler = Scheduler::Auto,
         /// Most lanes in one batch of the first-ready scheduler; 0 for half of rollout.envs.
         max_batch: usize = 0,
         /// "sync": nothing steps during an update. "overlap": the next rollout runs during the update,
-        /// with weights that are exactly one version old.
-        mode: Mode = Mode::Sync,
-        /// Segments of memory per group; 0 for what the mode needs (sync 1, overlap 2).
+        /// with weights that are exactly one version old. "async": environments, inference and learner
+        /// each go at their own pace, with the newest weights there are. "auto": async for appo and
+        /// impala, sync for all others.
+        mode: Mode = Mode::Auto,
+        /// In async mode: the most versions that may be published between the choice of an action and
+        /// the update that trains on it. Older rows are not trained on.
+        max_staleness: u64 = 2,
+        /// Segments of memory per group; 0 for what the mode needs (sync 1, overlap 2, async one more
+        /// than max_staleness, at most 4).
         segments: usize = 0,
+        /// Seconds that a step of an environment that waits may take; then it is given up and counts as
+        /// failed. 0 for no limit.
+        step_deadline: f64 = 0.0,
+        /// The same for a reset, start-up of a simulator included.
+        reset_deadline: f64 = 0.0,
+        /// Seconds before an environment that failed is rebuilt (first-ready scheduler); doubles with
+        /// each failure in a row, up to 30.
+        backoff: f64 = 0.1,
+        /// Seconds after which a call of an environment that does not wait counts as stuck, which ends
+        /// the run: such a call cannot be given up. 0 for never.
+        stuck_after: f64 = 60.0,
         /// When an environment fails: "restart" rebuilds it and goes on, "fail" ends the run.
         on_fault: OnFault = OnFault::Restart,
         /// Failures in a row that an environment may have; one more ends the run.
@@ -80,14 +98,25 @@ section! {
 }
 
 section! {
-    /// `[network]`: the policy and value networks, fully connected.
+    /// `[network]`: the policy and value networks.
     NetworkConfig {
+        /// What is beneath the hidden layers: "mlp" for nothing, "nature-cnn" or "impala-resnet" for
+        /// images; "auto" looks at the observations.
+        body: Body = Body::Auto,
         /// Units of each hidden layer.
         hidden: Vec<usize> = vec![64, 64],
         /// "tanh" or "relu".
         activation: Activation = Activation::Tanh,
         /// Whether policy and value share their hidden layers.
         shared: bool = false,
+        /// A memory between body and heads: "none", "gru" or "lstm".
+        recurrent: Recurrent = Recurrent::None,
+        /// Units of the memory.
+        recurrent_size: usize = 64,
+        /// Deviation of box actions: "free" is a weight of its own, "state" an output of the network.
+        log_std: LogStd = LogStd::Free,
+        /// Bound box actions by tanh.
+        squash: bool = false,
         /// Use hotloop's own kernels where they apply (same maths to 1e-5); false: libtorch's autograd.
         fast: bool = true,
     }
@@ -96,7 +125,7 @@ section! {
 section! {
     /// `[algo]`: the algorithm.
     AlgoConfig {
-        /// The algorithm's name.
+        /// "ppo", "a2c", "impala" or "appo".
         name: String = "ppo".to_string(),
         /// Passes over each batch.
         epochs: usize = 4,
@@ -110,8 +139,16 @@ section! {
         adam_eps: f64 = 1e-5,
         /// Discount per step.
         gamma: f64 = 0.99,
-        /// Lambda of generalized advantage estimation.
+        /// Lambda of generalized advantage estimation and of V-trace.
         gae_lambda: f64 = 0.95,
+        /// V-trace: largest weight of a row's own temporal difference.
+        rho_clip: f64 = 1.0,
+        /// V-trace: largest weight with which a later row's difference is carried back.
+        c_clip: f64 = 1.0,
+        /// V-trace: largest weight of a row in the policy gradient.
+        rho_pg_clip: f64 = 1.0,
+        /// Rows of one sequence that a network with a memory is trained over; 0 for the horizon.
+        sequence: usize = 0,
         /// Clip range of the probability ratio.
         clip: f64 = 0.2,
         /// "constant", or "linear" to 0 over the run.
@@ -149,6 +186,9 @@ section! {
         rewards: bool = false,
         /// Scaled rewards are clipped to ± this.
         reward_clip: f64 = 10.0,
+        /// Unit in which values are learned: "none" for that of rewards, "running" for their running
+        /// mean and deviation, "popart" for the same with outputs kept as these move.
+        values: ValueScale = ValueScale::None,
     }
 }
 
@@ -175,8 +215,10 @@ section! {
 choice! {
     /// How lanes meet inference.
     Scheduler {
-        /// A group of lanes moves as one.
+        /// First-ready for environments that wait, lockstep for all others.
         #[default]
+        Auto,
+        /// A group of lanes moves as one.
         Lockstep,
         /// Inference takes the lanes that are ready.
         FirstReady,
@@ -186,11 +228,15 @@ choice! {
 choice! {
     /// How rollout and update follow each other.
     Mode {
-        /// Nothing steps during an update.
+        /// Async for the algorithms that are made for it, sync for all others.
         #[default]
+        Auto,
+        /// Nothing steps during an update.
         Sync,
         /// The next rollout runs during the update.
         Overlap,
+        /// Rollouts and updates go at their own pace.
+        Async,
     }
 }
 
@@ -202,6 +248,58 @@ choice! {
         Restart,
         /// The run ends.
         Fail,
+    }
+}
+
+choice! {
+    /// What turns observations into the input of the hidden layers.
+    Body {
+        /// What fits the observations.
+        #[default]
+        Auto,
+        /// Nothing: observations are a vector.
+        Mlp,
+        /// The convolutions of Mnih et al. 2015.
+        NatureCnn,
+        /// The residual network of Espeholt et al. 2018.
+        ImpalaResnet,
+    }
+}
+
+choice! {
+    /// The memory of a policy.
+    Recurrent {
+        /// It sees the observation alone.
+        #[default]
+        None,
+        /// A gated recurrent unit.
+        Gru,
+        /// Long short-term memory.
+        Lstm,
+    }
+}
+
+choice! {
+    /// Where the deviation of box actions comes from.
+    LogStd {
+        /// A weight of its own for each dimension.
+        #[default]
+        Free,
+        /// The network's output.
+        State,
+    }
+}
+
+choice! {
+    /// The unit in which values are learned.
+    ValueScale {
+        /// That of the rewards.
+        #[default]
+        None,
+        /// Running mean and deviation of the targets.
+        Running,
+        /// The same, with the outputs kept as these move.
+        Popart,
     }
 }
 

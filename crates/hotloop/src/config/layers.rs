@@ -16,6 +16,16 @@ pub struct Layers {
     merged: Table,
     config: Config,
     origins: Origins,
+    /// What presets say for one algorithm, laid when it is known which it is.
+    specials: Vec<Special>,
+}
+
+/// The table `[for.ALGORITHM]` of a preset.
+#[derive(Clone, Debug)]
+struct Special {
+    algorithm: String,
+    leaves: Vec<(String, Value)>,
+    origin: Origin,
 }
 
 /// Where each key that is not at its default was set, by dotted path.
@@ -52,10 +62,12 @@ impl Layers {
             merged: Table::new(),
             config: Config::default(),
             origins: Origins::default(),
+            specials: Vec::new(),
         }
     }
 
-    /// Lays a preset over what is there.
+    /// Lays a preset over what is there. Its tables `[for.ALGORITHM]` hold settings that the preset has
+    /// with that algorithm, whoever chooses it.
     ///
     /// # Errors
     ///
@@ -65,7 +77,7 @@ impl Layers {
         self.preset_named_by(name, &origin)
     }
 
-    fn preset_named_by(mut self, name: &str, named_by: &Origin) -> Result<Self, ConfigError> {
+    fn preset_named_by(self, name: &str, named_by: &Origin) -> Result<Self, ConfigError> {
         let text = presets::text(name).ok_or_else(|| ConfigError::UnknownPreset {
             name: name.to_string(),
             origin: named_by.clone(),
@@ -78,9 +90,30 @@ impl Layers {
                 ),
             ),
         })?;
+        self.lay_preset(name, text)
+    }
+
+    fn lay_preset(mut self, name: &str, text: &str) -> Result<Self, ConfigError> {
         let origin = Origin::Preset(name.to_string());
-        let table = parse(text, &origin)?;
+        let mut table = parse(text, &origin)?;
+        let specials = table.remove("for");
         self.lay(table, &origin)?;
+        let specials = specials.and_then(|specials| specials.try_into::<Table>().ok());
+        for (algorithm, table) in specials.into_iter().flatten() {
+            let origin = Origin::Preset(format!("{name}, [for.{algorithm}]"));
+            let mut leaves = Vec::new();
+            flatten(String::new(), table, &mut leaves);
+            // A fault of the preset is one whichever algorithm is chosen.
+            let mut trial = self.clone();
+            for (key, value) in &leaves {
+                trial.assign_leaf(key, value.clone(), &origin)?;
+            }
+            self.specials.push(Special {
+                algorithm,
+                leaves,
+                origin,
+            });
+        }
         Ok(self)
     }
 
@@ -164,8 +197,23 @@ impl Layers {
     /// The configuration and the origin of each of its values. Ranges and what depends on other keys
     /// are not checked yet: see [`Config::validate`].
     #[must_use]
-    pub fn finish(self) -> (Config, Origins) {
+    pub fn finish(mut self) -> (Config, Origins) {
+        for special in std::mem::take(&mut self.specials) {
+            if special.algorithm == self.config.algo.name {
+                self.lay_beneath(special);
+            }
+        }
         (self.config, self.origins)
+    }
+
+    /// Lays what a preset says for the algorithm, except over what files and flags have set.
+    fn lay_beneath(&mut self, special: Special) {
+        for (key, value) in special.leaves {
+            if matches!(self.origins.of(&key), Origin::Default | Origin::Preset(_)) {
+                self.assign_leaf(&key, value, &special.origin)
+                    .expect("it was laid for a try when the preset was read");
+            }
+        }
     }
 
     fn lay(&mut self, table: Table, origin: &Origin) -> Result<(), ConfigError> {
@@ -207,6 +255,23 @@ impl Layers {
             origin: origin.clone(),
             expected: expectation(&failure),
         })
+    }
+}
+
+/// The leaves beneath `value`, by dotted path.
+fn flatten(key: String, value: Value, leaves: &mut Vec<(String, Value)>) {
+    match value {
+        Value::Table(table) => {
+            for (name, value) in table {
+                let key = if key.is_empty() {
+                    name
+                } else {
+                    format!("{key}.{name}")
+                };
+                flatten(key, value, leaves);
+            }
+        }
+        leaf => leaves.push((key, leaf)),
     }
 }
 

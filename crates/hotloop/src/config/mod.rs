@@ -23,8 +23,9 @@ mod what;
 
 pub use error::{ConfigError, Origin};
 pub use keys::{
-    Activation, AlgoConfig, CheckpointConfig, Config, EnvConfig, EvalConfig, Mode, NetworkConfig,
-    NormalizeConfig, OnFault, RolloutSettings, ScheduleKind, Scheduler,
+    Activation, AlgoConfig, Body, CheckpointConfig, Config, EnvConfig, EvalConfig, LogStd, Mode,
+    NetworkConfig, NormalizeConfig, OnFault, Recurrent, RolloutSettings, ScheduleKind, Scheduler,
+    ValueScale,
 };
 pub use layers::{Layers, Origins};
 pub use section::Key;

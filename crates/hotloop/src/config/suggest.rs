@@ -1,5 +1,16 @@
 //! The nearest of the names that exist.
 
+/// What other programs call a key, and the last part of its path here.
+const ALIASES: &[(&str, &str)] = &[
+    ("lr", "learning_rate"),
+    ("ent_coef", "entropy"),
+    ("vf_coef", "value_coef"),
+    ("num_envs", "envs"),
+    ("n_envs", "envs"),
+    ("n_steps", "horizon"),
+    ("lam", "gae_lambda"),
+];
+
 /// `did you mean "x"?` if something is near `name`, else `otherwise`.
 pub(super) fn hint<'a>(
     name: &str,
@@ -17,6 +28,10 @@ pub(super) fn hint<'a>(
 fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let last = name.rsplit('.').next().unwrap_or(&name);
+    let last = ALIASES
+        .iter()
+        .find(|(alias, _)| *alias == last)
+        .map_or(last, |(_, key)| key);
     known
         .into_iter()
         .map(|k| {

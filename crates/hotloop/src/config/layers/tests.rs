@@ -94,7 +94,10 @@ fn a_value_of_the_wrong_type_says_what_was_expected() {
             "expected two numbers, as in [-1.0, 1.0]",
         ),
         ("env.clip_reward=[0, 1, 2]", "expected two numbers"),
-        ("rollout.mode=async", "expected \"sync\" or \"overlap\""),
+        (
+            "rollout.mode=later",
+            "expected one of \"auto\", \"sync\", \"overlap\", \"async\"",
+        ),
         (
             "algo=3",
             "expected keys of the section, as in algo.NAME = VALUE",
@@ -151,4 +154,48 @@ fn every_preset_has_only_known_keys() {
         let (config, _) = Layers::new().preset(name).unwrap().finish();
         assert!(!config.env.id.is_empty(), "{name}");
     }
+}
+
+#[test]
+fn a_preset_has_settings_of_its_own_for_an_algorithm() {
+    let special = || {
+        let text =
+            "seed = 3\n[algo]\ngamma = 0.9\nepochs = 8\n[for.a2c.algo]\nepochs = 1\ngamma = 0.8";
+        Layers::new().lay_preset("mine", text).unwrap()
+    };
+    let (config, origins) = special().finish();
+    assert_eq!((config.algo.epochs, config.algo.gamma), (8, 0.9));
+    assert_eq!(origins.of("algo.epochs"), Origin::Preset("mine".into()));
+
+    let (config, origins) = special()
+        .set("algo.gamma=0.5")
+        .unwrap()
+        .set("algo.name=a2c")
+        .unwrap()
+        .finish();
+    assert_eq!((config.seed, config.algo.epochs), (3, 1));
+    assert_eq!(config.algo.gamma, 0.5, "a flag wins");
+    let origin = origins.of("algo.epochs").to_string();
+    assert_eq!(origin, "preset mine, [for.a2c]");
+
+    let error = Layers::new().lay_preset("mine", "[for.a2c.algo]\nepoch = 1");
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("did you mean \"algo.epochs\"?"), "{error}");
+    // Only presets have them.
+    let error = Layers::new().text("[for.a2c.algo]\nepochs = 1", Origin::File("a.toml".into()));
+    assert!(error.is_err());
+}
+
+#[test]
+fn a_name_that_others_use_is_understood() {
+    let error = set("algo.lr=1e-3").unwrap_err();
+    assert!(
+        error.contains("did you mean \"algo.learning_rate\"?"),
+        "{error}"
+    );
+    let error = set("lr=1e-3").unwrap_err();
+    assert!(
+        error.contains("did you mean \"algo.learning_rate\"?"),
+        "{error}"
+    );
 }
