@@ -81,6 +81,7 @@ fn minibatch(n: i64) -> Minibatch {
         valid: Tensor::ones([n], (Kind::Uint8, Device::Cpu)),
         masks: None,
         valid_count: n as f64,
+        sequences: None,
     }
 }
 

@@ -52,6 +52,7 @@ impl Columns {
             masks: (action.mask_bytes() > 0)
                 .then(|| column(&[n, action.mask_bytes() as i64], Kind::Uint8)),
             valid_count: 1.0,
+            sequences: None,
         };
         Self {
             plan,

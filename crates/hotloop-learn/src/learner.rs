@@ -201,6 +201,7 @@ impl Learner {
                     rows: &batch,
                     index: &index.narrow(0, start as i64, (end - start) as i64),
                     advantages: &advantages,
+                    valid_count: (end - start) as f64,
                 };
                 let stats = self.pool.gradient(
                     &self.net,

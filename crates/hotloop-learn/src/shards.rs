@@ -37,12 +37,15 @@ struct Job {
 /// The copying is done by the shards' threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Draw<'a> {
-    /// The whole batch; its rows are all valid.
+    /// The whole batch.
     pub rows: &'a Minibatch,
-    /// Which of them, `[m]` i64.
+    /// Which of its [units](Minibatch::units), `[m]` i64.
     pub index: &'a Tensor,
-    /// Their advantages, normalized over the minibatch if they are to be, `[m]` f32.
+    /// The advantages of their rows, normalized over the minibatch if they are to be,
+    /// `[m · unit]` f32.
     pub advantages: &'a Tensor,
+    /// How many of their rows are valid.
+    pub valid_count: f64,
 }
 
 /// A shard's answer; its gradient arena comes home to be used again.
@@ -172,7 +175,8 @@ impl GradientPool {
         progress: Progress,
         grads: &mut Params,
     ) -> Result<Vec<f64>, LearnError> {
-        let (rows, shards) = (draw.index.numel() as i64, self.shards as i64);
+        let (units, shards) = (draw.index.numel() as i64, self.shards as i64);
+        let unit = draw.rows.unit();
         let stopped = || LearnError::Spec {
             what: "gradient pool",
             reason: "its threads have stopped".into(),
@@ -180,7 +184,7 @@ impl GradientPool {
         let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
         let mut sent = 0;
         for i in 0..shards {
-            let (start, end) = (i * rows / shards, (i + 1) * rows / shards);
+            let (start, end) = (i * units / shards, (i + 1) * units / shards);
             if start == end {
                 continue;
             }
@@ -194,11 +198,13 @@ impl GradientPool {
                 params: params.share(),
                 algorithm: Arc::clone(algorithm),
                 rows: Minibatch {
-                    valid_count: rows as f64,
+                    valid_count: draw.valid_count,
                     ..draw.rows.share()
                 },
                 index: draw.index.narrow(0, start, end - start),
-                advantages: draw.advantages.narrow(0, start, end - start),
+                advantages: draw
+                    .advantages
+                    .narrow(0, start * unit, (end - start) * unit),
                 progress,
                 grads: arena
                     .unwrap_or_else(|| Params::zeros(Arc::clone(params.layout()), params.device())),
@@ -302,6 +308,7 @@ mod tests {
             valid: Tensor::ones([n], (Kind::Uint8, Device::Cpu)),
             masks: None,
             valid_count: n as f64,
+            sequences: None,
         }
     }
 
@@ -314,6 +321,7 @@ mod tests {
             rows,
             index,
             advantages: &rows.advantages,
+            valid_count: rows.valid_count,
         }
     }
 

@@ -20,6 +20,7 @@ mod return_scaler;
 mod rows;
 mod schedule;
 mod standardizer;
+mod vtrace;
 mod window;
 
 pub use advantages::{Spread, normalize_advantages};
@@ -33,4 +34,5 @@ pub use return_scaler::ReturnScaler;
 pub use rows::Rows;
 pub use schedule::Schedule;
 pub use standardizer::Standardizer;
+pub use vtrace::{VTrace, vtrace};
 pub use window::Window;

@@ -24,6 +24,7 @@ pub struct Rows<'a> {
     pub(crate) values: &'a [f32],
     pub(crate) terminated: &'a [u8],
     pub(crate) valid: &'a [u8],
+    pub(crate) log_ratios: Option<&'a [f32]>,
 }
 
 impl<'a> Rows<'a> {
@@ -71,6 +72,22 @@ impl<'a> Rows<'a> {
             values,
             terminated,
             valid,
+            log_ratios: None,
+        }
+    }
+
+    /// The same rows with the log-ratios of their actions, `ln π(a|s) − ln μ(a|s)`: π is the policy that
+    /// is trained, μ the one that chose. Shape `[T, lanes]`; rows that are not valid may hold anything.
+    ///
+    /// # Panics
+    ///
+    /// If the length does not fit.
+    #[must_use]
+    pub fn with_log_ratios(self, log_ratios: &'a [f32]) -> Self {
+        self.check_output("log-ratios", log_ratios.len());
+        Self {
+            log_ratios: Some(log_ratios),
+            ..self
         }
     }
 

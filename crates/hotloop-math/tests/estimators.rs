@@ -1,6 +1,6 @@
 //! Estimators and running statistics against naive definitions, on generated data.
 
-use hotloop_math::{Rows, RunningMoments, gae, n_step};
+use hotloop_math::{Rows, RunningMoments, VTrace, gae, n_step, vtrace};
 use proptest::prelude::*;
 
 /// One row of one lane as generated: what happens after its action.
@@ -143,6 +143,77 @@ proptest! {
         n_step(&b.rows(), g, b.rows().steps(), &mut returns);
         for (target, ret) in targets.iter().zip(&returns) {
             prop_assert!((target - ret).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn vtrace_on_policy_is_gae_and_with_lambda_one_the_longest_n_step_return(
+        b in batch(), g in 0.0f32..1.0, l in 0.0f32..1.0,
+    ) {
+        let n = b.rewards.len();
+        let [mut a, mut targets, mut of_gae, mut gae_targets, mut returns] =
+            [(); 5].map(|()| vec![f32::NAN; n]);
+        let ones = vec![0.0; n];
+        let rows = b.rows();
+        vtrace(
+            &rows.with_log_ratios(&ones),
+            &VTrace { gamma: g, lambda: l, ..VTrace::default() },
+            &mut a,
+            &mut targets,
+        );
+        gae(&rows, g, l, &mut of_gae, &mut gae_targets);
+        for (found, expected) in targets.iter().zip(&gae_targets) {
+            prop_assert!((found - expected).abs() < 1e-3);
+        }
+        let full = VTrace { gamma: g, ..VTrace::default() };
+        vtrace(&rows, &full, &mut a, &mut targets);
+        n_step(&rows, g, rows.steps(), &mut returns);
+        for i in 0..n {
+            prop_assert!((targets[i] - returns[i]).abs() < 1e-3);
+            // The advantage is that of the whole return, as GAE's with λ = 1.
+            prop_assert!((a[i] - (returns[i] - b.values[i])).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn vtrace_is_the_sum_of_weighted_td_errors(
+        b in batch(),
+        ratios in prop::collection::vec(0.05f32..5.0, 240),
+        g in 0.0f32..1.0, l in 0.0f32..1.0,
+        rho in 0.2f32..3.0, c in 0.2f32..3.0, pg in 0.2f32..3.0,
+    ) {
+        let n = b.rewards.len();
+        let (mut advantages, mut targets) = (vec![f32::NAN; n], vec![f32::NAN; n]);
+        let log_ratios: Vec<f32> = ratios[..n].iter().map(|w| w.ln()).collect();
+        let by = VTrace { gamma: g, lambda: l, rho_clip: rho, c_clip: c, rho_pg_clip: Some(pg) };
+        vtrace(&b.rows().with_log_ratios(&log_ratios), &by, &mut advantages, &mut targets);
+        let [g, l, rho, c, pg] = [g, l, rho, c, pg].map(f64::from);
+        for lane in 0..b.lanes {
+            let rows = b.lane(lane);
+            let ratio = |t: usize| f64::from(ratios[t * b.lanes + lane]);
+            let target = |t: usize| {
+                let (mut sum, mut weight) = (rows[t].1, 1.0);
+                for (k, &(reward, value, next, terminated, cut, valid)) in rows.iter().enumerate().skip(t) {
+                    if !valid {
+                        break;
+                    }
+                    let td = reward + if terminated { 0.0 } else { g * next } - value;
+                    sum += weight * ratio(k).min(rho) * td;
+                    if cut {
+                        break;
+                    }
+                    weight *= g * l * ratio(k).min(c);
+                }
+                sum
+            };
+            for (t, &(reward, value, next, terminated, cut, valid)) in rows.iter().enumerate() {
+                let i = t * b.lanes + lane;
+                prop_assert!((f64::from(targets[i]) - target(t)).abs() < 2e-3 * (1.0 + target(t).abs()));
+                let q = if cut || t + 1 == rows.len() { next } else { target(t + 1) };
+                let advantage = reward + if terminated { 0.0 } else { g * q } - value;
+                let expected = if valid { ratio(t).min(pg) * advantage } else { 0.0 };
+                prop_assert!((f64::from(advantages[i]) - expected).abs() < 2e-3 * (1.0 + expected.abs()));
+            }
         }
     }
 

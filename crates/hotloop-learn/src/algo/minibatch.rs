@@ -28,6 +28,22 @@ pub struct Minibatch {
     pub masks: Option<Tensor>,
     /// Valid rows of the whole minibatch, of which this may be a shard. At least 1.
     pub valid_count: f64,
+    /// Which rows follow each other, for networks that remember; `None` if each stands for itself.
+    pub sequences: Option<Sequences>,
+}
+
+/// Rows as sequences of equal length K: row `i · K + k` is step `k` of sequence `i`. Short sequences end
+/// in rows with `valid = 0`. Such rows, and those between valid ones, go through the network like any
+/// other: what it remembers of them is what it remembered in the rollout.
+#[derive(Debug)]
+pub struct Sequences {
+    /// Rows of one sequence, K.
+    pub length: i64,
+    /// 1 where a row is the first of an episode, so that nothing is remembered from before it; `[n]` u8.
+    pub starts: Tensor,
+    /// What the network remembers before the first row of each sequence, `[n / K, state]` f32; zero
+    /// where that row starts an episode.
+    pub states: Tensor,
 }
 
 impl Minibatch {
@@ -36,27 +52,53 @@ impl Minibatch {
         self.valid.size().first().copied().unwrap_or(0)
     }
 
-    /// Rows `start .. start + len` as views; the valid count stays that of the whole.
+    /// What a minibatch is drawn and cut by: its sequences, or else its rows.
+    pub fn units(&self) -> i64 {
+        self.rows() / self.unit()
+    }
+
+    /// Rows of one unit.
+    pub fn unit(&self) -> i64 {
+        self.sequences.as_ref().map_or(1, |s| s.length)
+    }
+
+    /// Units `start .. start + len` as views; the valid count stays that of the whole.
     pub fn slice(&self, start: i64, len: i64) -> Self {
-        self.map(|t| t.narrow(0, start, len))
+        self.by_units(|t| t.narrow(0, start, len))
     }
 
     /// Another handle on the same rows.
     pub fn share(&self) -> Self {
-        self.map(Tensor::shallow_clone)
+        self.map(Tensor::shallow_clone, Tensor::shallow_clone)
     }
 
-    /// The rows at `index` (`[k]` i64), copied; the valid count stays that of the whole.
+    /// The units at `index` (`[k]` i64), copied; the valid count stays that of the whole.
     pub fn select(&self, index: &Tensor) -> Self {
-        self.map(|t| t.index_select(0, index))
+        self.by_units(|t| t.index_select(0, index))
     }
 
     /// The rows on `device`; the same memory if they are there already.
     pub fn to_device(&self, device: Device) -> Self {
-        self.map(|t| t.to_device(device))
+        self.map(|t| t.to_device(device), |t| t.to_device(device))
     }
 
-    fn map(&self, f: impl Fn(&Tensor) -> Tensor) -> Self {
+    /// Applies `f` to every column with one entry per unit along its first dimension.
+    fn by_units(&self, f: impl Fn(&Tensor) -> Tensor) -> Self {
+        let length = self.unit();
+        let whole = |t: &Tensor| {
+            let mut grouped = t.size();
+            grouped.splice(..1, [-1, length]);
+            f(&t.view(&grouped[..])).flatten(0, 1)
+        };
+        if self.sequences.is_none() {
+            self.map(&f, &f)
+        } else {
+            self.map(whole, &f)
+        }
+    }
+
+    /// Applies `f` to every column of rows and `of_sequences` to that of sequences.
+    fn map(&self, f: impl Fn(&Tensor) -> Tensor, of_sequences: impl Fn(&Tensor) -> Tensor) -> Self {
         Self {
             observations: f(&self.observations),
             actions: f(&self.actions),
@@ -67,6 +109,11 @@ impl Minibatch {
             valid: f(&self.valid),
             masks: self.masks.as_ref().map(&f),
             valid_count: self.valid_count,
+            sequences: self.sequences.as_ref().map(|s| Sequences {
+                length: s.length,
+                starts: f(&s.starts),
+                states: of_sequences(&s.states),
+            }),
         }
     }
 
@@ -103,6 +150,17 @@ impl Minibatch {
                 &[n, head.mask_len() as i64],
                 Kind::Uint8,
             )?;
+        }
+        if let Some(s) = &self.sequences {
+            shaped("episode starts", &s.starts, &[n], Kind::Uint8)?;
+            let (size, sequences) = (s.states.size(), n / s.length.max(1));
+            if s.length < 1 || n % s.length != 0 || size.len() != 2 || size[0] != sequences {
+                return Err(LearnError::Shape {
+                    what: "initial states of sequences".into(),
+                    expected: format!("[{n} rows / {} each, state]", s.length),
+                    found: format!("{size:?}"),
+                });
+            }
         }
         if self.valid_count >= 1.0 {
             return Ok(());

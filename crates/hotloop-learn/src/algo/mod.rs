@@ -5,7 +5,7 @@ mod ppo;
 #[cfg(test)]
 mod tests;
 
-pub use minibatch::Minibatch;
+pub use minibatch::{Minibatch, Sequences};
 pub use ppo::Ppo;
 
 use crate::{

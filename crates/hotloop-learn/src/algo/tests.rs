@@ -22,6 +22,7 @@ fn batch(n: usize, actions: Tensor) -> Minibatch {
         valid: Tensor::ones([n as i64], (Kind::Uint8, Device::Cpu)),
         masks: None,
         valid_count: n as f64,
+        sequences: None,
     }
 }
 
@@ -401,6 +402,7 @@ fn rows_are_selected_together() {
     assert_eq!(picked.advantages.double_value(&[0]), 3.0);
     assert_eq!(picked.actions.int64_value(&[1, 0]), 1);
     assert_eq!(picked.masks.as_ref().unwrap().int64_value(&[1, 0]), 0);
+    assert_eq!((b.units(), b.unit()), (3, 1));
     b.valid_count = 0.0;
     assert!(
         b.check(&TWO)
@@ -408,4 +410,42 @@ fn rows_are_selected_together() {
             .to_string()
             .contains("valid row count is 0")
     );
+}
+
+#[test]
+fn sequences_are_selected_whole() {
+    let mut b = batch(6, Tensor::zeros([6, 1], (Kind::Int, Device::Cpu)));
+    b.advantages = Tensor::arange(6, (Kind::Float, Device::Cpu));
+    b.sequences = Some(Sequences {
+        length: 2,
+        starts: Tensor::from_slice(&[0u8, 1, 0, 0, 1, 0]),
+        states: Tensor::arange(3, (Kind::Float, Device::Cpu)).view([3, 1]),
+    });
+    b.check(&TWO).unwrap();
+    assert_eq!((b.rows(), b.units(), b.unit()), (6, 3, 2));
+    let flat = |t: &Tensor| Vec::<f32>::try_from(t.to_kind(Kind::Float).reshape([-1])).unwrap();
+    for (picked, rows, starts, states) in [
+        (
+            b.select(&Tensor::from_slice(&[2i64, 0])),
+            [4.0, 5.0, 0.0, 1.0],
+            [1.0, 0.0, 0.0, 1.0],
+            [2.0, 0.0],
+        ),
+        (
+            b.slice(1, 2),
+            [2.0, 3.0, 4.0, 5.0],
+            [0.0, 0.0, 1.0, 0.0],
+            [1.0, 2.0],
+        ),
+    ] {
+        picked.check(&TWO).unwrap();
+        assert_eq!(flat(&picked.advantages), rows);
+        assert_eq!(picked.observations.size(), [4, 1]);
+        let sequences = picked.sequences.unwrap();
+        assert_eq!(flat(&sequences.starts), starts);
+        assert_eq!(flat(&sequences.states), states);
+    }
+    b.sequences.as_mut().unwrap().length = 4;
+    let error = b.check(&TWO).unwrap_err().to_string();
+    assert!(error.contains("[6 rows / 4 each, state]"), "{error}");
 }
