@@ -1,0 +1,104 @@
+//! A training run: what it is put together from, how it goes, what it reports.
+
+mod builder;
+mod progress;
+mod rounds;
+mod tell;
+mod training;
+
+pub use builder::TrainerBuilder;
+pub(crate) use progress::Progress;
+
+use crate::checkpointing::Loaded;
+use crate::config::Config;
+use crate::{Error, StopHandle, threads};
+use hotloop_env::{EnvOptions, EnvSpec, Spaces};
+use hotloop_learn::{Algorithm, Learner};
+use hotloop_telemetry::{RunDir, Sink};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use training::Training;
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// All steps were made.
+    Finished,
+    /// An evaluation reached `until_return`.
+    ReturnReached,
+    /// It was asked to stop; the checkpoint goes on from there.
+    Interrupted,
+}
+
+/// What a run amounted to.
+#[derive(Clone, Debug, Serialize)]
+pub struct TrainReport {
+    /// The run's directory.
+    pub run_dir: PathBuf,
+    /// The environment's id.
+    pub env: String,
+    /// The algorithm's name.
+    pub algo: String,
+    /// The seed.
+    pub seed: u64,
+    /// The device of the networks.
+    pub device: String,
+    /// Valid env steps trained on, in the whole run.
+    pub env_steps: u64,
+    /// Updates made, in the whole run.
+    pub updates: u64,
+    /// Episodes that ended, in the whole run.
+    pub episodes: u64,
+    /// Environment failures, in the whole run.
+    pub faults: u64,
+    /// Seconds of training, in the whole run.
+    pub wall_s: f64,
+    /// Env steps per second since this process began the run.
+    pub steps_per_s: f64,
+    /// Mean raw return of the last 100 episodes of training; `None` if none ended.
+    pub return_mean_100: Option<f64>,
+    /// The best evaluation during training, if there was one.
+    pub best_return: Option<f64>,
+    /// SHA-256 of the final weights: equal hashes, equal policies.
+    pub weights_hash: String,
+    /// Why it ended.
+    pub ended: Ended,
+}
+
+/// A run that is ready to start. See [`Trainer::builder`].
+pub struct Trainer {
+    config: Config,
+    spec: EnvSpec,
+    options: EnvOptions,
+    spaces: Spaces,
+    run: RunDir,
+    algorithm: Arc<dyn Algorithm>,
+    learner: Learner,
+    loaded: Option<Loaded>,
+    stop: StopHandle,
+    sinks: Vec<Box<dyn Sink>>,
+}
+
+impl Trainer {
+    /// Starts to put a run together.
+    pub fn builder() -> TrainerBuilder {
+        TrainerBuilder::default()
+    }
+
+    /// Trains until all steps are made, the return is reached or the run is stopped, and writes the last
+    /// checkpoint.
+    ///
+    /// # Errors
+    /// If the environments, the policy or the learner fail for good; what was trained until then is
+    /// saved first.
+    pub fn train(self) -> Result<TrainReport, Error> {
+        threads::run("hotloop-learner", move || Training::start(self)?.run())
+    }
+}
+
+fn write_config(run: &RunDir, config: &Config) -> Result<(), Error> {
+    hotloop_telemetry::write_atomic(&run.config(), config.to_toml().as_bytes())?;
+    Ok(())
+}
