@@ -26,7 +26,7 @@ pub mod published;
 pub mod shards;
 
 pub use actor::{Actor, ActorPolicy, head_of};
-pub use algo::{Algorithm, Ppo};
+pub use algo::{A2c, Algorithm, Appo, Impala, Ppo};
 pub use dist::{Choice, HeadSpec};
 pub use error::LearnError;
 pub use learner::{Learner, LearnerSpec, UpdateStats};

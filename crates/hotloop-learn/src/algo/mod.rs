@@ -1,10 +1,18 @@
 //! Learning algorithms: what a batch of rows says about the policy, as a loss and statistics.
 
+mod a2c;
+mod appo;
+mod host;
+mod impala;
 mod minibatch;
 mod ppo;
+mod surrogate;
 #[cfg(test)]
 mod tests;
 
+pub use a2c::A2c;
+pub use appo::Appo;
+pub use impala::Impala;
 pub use minibatch::{Minibatch, Sequences};
 pub use ppo::Ppo;
 
@@ -14,7 +22,7 @@ use crate::{
     net::Outputs,
     objective::{HeadGrads, HeadRows, Loss, Objective},
 };
-use hotloop_math::Rows;
+use hotloop_math::{Rows, Schedule};
 
 /// How far a run has come, for scheduled coefficients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +31,13 @@ pub struct Progress {
     pub update: u64,
     /// Updates of the whole run.
     pub total: u64,
+}
+
+impl Progress {
+    /// The value of a schedule at this update.
+    pub fn at(&self, schedule: &Schedule) -> f64 {
+        schedule.at(self.update, self.total)
+    }
 }
 
 /// What an algorithm may look at when it computes a loss.
@@ -46,6 +61,13 @@ pub trait Algorithm: Send + Sync {
 
     /// Names of the statistics that a loss returns, in order.
     fn statistics(&self) -> &'static [&'static str];
+
+    /// Whether [`estimate`](Self::estimate) is to see the rows as the policy that is trained does. If so
+    /// the values of its rows are those of the weights that the update begins with, and the rows have
+    /// the log-ratios of their actions; else the values are the rollout's, and there are no log-ratios.
+    fn reevaluates(&self) -> bool {
+        false
+    }
 
     /// Advantages and value targets of a segment, once per update, before the first step.
     fn estimate(&self, rows: &Rows<'_>, advantages: &mut [f32], targets: &mut [f32]);

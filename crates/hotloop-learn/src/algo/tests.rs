@@ -1,11 +1,11 @@
-//! PPO's known answers, and its two gradients against each other.
+//! Known answers of the losses, and their two gradients against each other.
 
 use super::*;
 use crate::{
     net::{Activation, ActorCritic, MlpSpec},
     params::Params,
 };
-use hotloop_math::Schedule;
+use hotloop_math::{Schedule, VTrace};
 use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 
@@ -28,7 +28,7 @@ fn batch(n: usize, actions: Tensor) -> Minibatch {
 
 /// Loss, statistics, and gradients at head and values, by both implementations, which must agree.
 fn both(
-    ppo: &Ppo,
+    algorithm: &dyn Algorithm,
     head: &HeadSpec,
     z: &[f32],
     v: &[f32],
@@ -47,7 +47,7 @@ fn both(
         value: Tensor::from_slice(v).set_requires_grad(true),
         log_std: None,
     };
-    let loss = ppo.loss(&cx, &outputs).unwrap();
+    let loss = algorithm.loss(&cx, &outputs).unwrap();
     let grads = Tensor::run_backward(
         &[&loss.total],
         &[&outputs.head, &outputs.value],
@@ -68,7 +68,8 @@ fn both(
         value: &mut hv,
         log_std: &mut [],
     };
-    let stats = ppo.host_gradient(&cx, rows, into).unwrap().unwrap();
+    let stats = algorithm.host_gradient(&cx, rows, into).unwrap().unwrap();
+    assert_eq!(stats.len(), algorithm.statistics().len());
     let theirs = loss.stat_values().unwrap();
     for (a, b) in stats.iter().zip(&theirs) {
         assert!(
@@ -95,6 +96,96 @@ fn policy_only() -> Ppo {
 
 const TWO: HeadSpec = HeadSpec::Categorical { n: 2 };
 
+/// Every algorithm, with nothing but its policy term.
+fn policy_terms() -> Vec<Box<dyn Algorithm>> {
+    let none = Schedule::Constant(0.0);
+    vec![
+        Box::new(policy_only()),
+        Box::new(Appo {
+            value_coef: 0.0,
+            entropy_coef: none.clone(),
+            ..Appo::default()
+        }),
+        Box::new(A2c {
+            value_coef: 0.0,
+            entropy_coef: none.clone(),
+            ..A2c::default()
+        }),
+        Box::new(Impala {
+            value_coef: 0.0,
+            entropy_coef: none,
+            ..Impala::default()
+        }),
+    ]
+}
+
+/// A statistic by name.
+fn stat(algorithm: &dyn Algorithm, stats: &[f64], name: &str) -> f64 {
+    let names = algorithm.statistics();
+    stats[names.iter().position(|n| *n == name).unwrap()]
+}
+
+#[test]
+fn the_plain_policy_gradient_by_hand() {
+    // p = [0.75, 0.25]; both actions once, advantages 2 and -1, two rows:
+    // loss = -(2 ln 0.75 - ln 0.25) / 2, slopes -A ([j = a] - p) / 2.
+    let mut b = batch(2, Tensor::from_slice(&[0i32, 1]).view([2, 1]));
+    b.advantages = Tensor::from_slice(&[2f32, -1.0]);
+    // The ratios to the rollout's policy are 3 and 0.5.
+    b.old_log_probs = Tensor::from_slice(&[0.25f32.ln(), 0.5f32.ln()]);
+    let z = [3f32.ln(), 0.0].repeat(2);
+    for algorithm in &policy_terms()[2..] {
+        let (loss, stats, gz, gv) = both(&**algorithm, &TWO, &z, &[5.0; 2], &b);
+        assert!((loss - (0.25f64.ln() / 2.0 - 0.75f64.ln())).abs() < 1e-6);
+        for (found, expected) in gz.iter().zip([-0.25, 0.25, -0.375, 0.375]) {
+            assert!((found - expected).abs() < 1e-6, "{gz:?}");
+        }
+        assert_eq!(gv, [0.0, 0.0]);
+        let k3 = (2.0 - 3f64.ln() - 0.5 - 0.5f64.ln()) / 2.0;
+        assert!((stat(&**algorithm, &stats, "approx_kl") - k3).abs() < 1e-6);
+        if algorithm.reevaluates() {
+            assert!((stat(&**algorithm, &stats, "rho_mean") - 1.75).abs() < 1e-6);
+            assert_eq!(stat(&**algorithm, &stats, "rho_clipped"), 0.5);
+        }
+    }
+}
+
+#[test]
+fn appo_has_ppos_loss_and_an_advantage_without_a_weight() {
+    let mut b = batch(3, Tensor::from_slice(&[0i32, 1, 0]).view([3, 1]));
+    b.advantages = Tensor::from_slice(&[1f32, -1.0, 0.3]);
+    b.old_log_probs = Tensor::from_slice(&[-1.5f32, -0.2, -0.7]);
+    b.targets = Tensor::from_slice(&[1f32, 0.0, -1.0]);
+    let appo = Appo {
+        vtrace: VTrace {
+            rho_clip: 1.05,
+            ..VTrace::default()
+        },
+        ..Appo::default()
+    };
+    let z = [0.4f32, 0.0, 0.0, 0.9, -0.3, 0.1];
+    let (loss, stats, gz, gv) = both(&Ppo::default(), &TWO, &z, &[0.1, 0.2, 0.3], &b);
+    let (loss2, stats2, gz2, gv2) = both(&appo, &TWO, &z, &[0.1, 0.2, 0.3], &b);
+    assert_eq!((loss, &stats[..], gz, gv), (loss2, &stats2[..5], gz2, gv2));
+    assert!(stat(&appo, &stats2, "rho_clipped") > 0.3);
+
+    let log_ratios = [2f32.ln()];
+    let rows = Rows::new(1, &[3.0], &[1.0, 4.0], &[0], &[1; 2]).with_log_ratios(&log_ratios);
+    let (mut advantage, mut target) = ([0.0], [0.0]);
+    appo.estimate(&rows, &mut advantage, &mut target);
+    let surprise = 3.0 + 0.99 * 4.0 - 1.0;
+    assert!((advantage[0] - surprise).abs() < 1e-5, "{advantage:?}");
+    assert!(
+        (target[0] - (1.0 + 1.05 * surprise)).abs() < 1e-5,
+        "{target:?}"
+    );
+    Impala::default().estimate(&rows, &mut advantage, &mut target);
+    assert!(
+        (advantage[0] - surprise).abs() < 1e-5,
+        "weight 2 is clipped to 1"
+    );
+}
+
 #[test]
 fn br_07_the_ratio_does_not_overflow() {
     // One action in all: its log-prob is 0, so old = -100 makes the log-ratio 100.
@@ -102,18 +193,28 @@ fn br_07_the_ratio_does_not_overflow() {
         let mut b = batch(1, Tensor::zeros([1, 1], (Kind::Int, Device::Cpu)));
         b.old_log_probs = Tensor::from_slice(&[-100f32]);
         b.advantages = Tensor::from_slice(&[advantage as f32]);
-        let (loss, _, gz, _) = both(&policy_only(), &TWO, &[200.0, 0.0], &[0.0], &b);
-        assert!(
-            (loss - expected).abs() <= 1e-4 * f64::abs(expected),
-            "{advantage}: {loss}"
-        );
-        assert!(advantage < 1.0 || gz == [0.0, 0.0]);
+        for clipped in &policy_terms()[..2] {
+            let (loss, _, gz, _) = both(&**clipped, &TWO, &[200.0, 0.0], &[0.0], &b);
+            assert!(
+                (loss - expected).abs() <= 1e-4 * f64::abs(expected),
+                "{advantage}: {loss}"
+            );
+            assert!(advantage < 1.0 || gz == [0.0, 0.0]);
+        }
+        for plain in &policy_terms()[2..] {
+            // ln π = 0 there, and nothing of the ratio comes in.
+            let (loss, stats, ..) = both(&**plain, &TWO, &[200.0, 0.0], &[0.0], &b);
+            assert_eq!(loss, 0.0);
+            assert!(stats.iter().all(|s| s.is_finite()), "{stats:?}");
+        }
     }
     let mut b = batch(1, Tensor::ones([1, 1], (Kind::Int, Device::Cpu)));
     b.advantages = Tensor::from_slice(&[1f32]);
     // log-ratio -100: the ratio vanishes and stays finite.
-    let (loss, ..) = both(&policy_only(), &TWO, &[100.0, 0.0], &[0.0], &b);
-    assert!(loss.abs() < 1e-37);
+    for clipped in &policy_terms()[..2] {
+        let (loss, ..) = both(&**clipped, &TWO, &[100.0, 0.0], &[0.0], &b);
+        assert!(loss.abs() < 1e-37);
+    }
 }
 
 #[test]
@@ -214,26 +315,46 @@ fn br_25_the_loss_of_equal_rows_is_that_of_one_and_ranks_must_match() {
 
 #[test]
 fn br_26_the_entropy_bonus_raises_entropy() {
-    let ppo = Ppo {
-        value_coef: 0.0,
-        entropy_coef: Schedule::Constant(1.0),
-        ..Ppo::default()
-    };
+    let (value_coef, entropy_coef) = (0.0, Schedule::Constant(1.0));
+    let algorithms: [Box<dyn Algorithm>; 4] = [
+        Box::new(Ppo {
+            value_coef,
+            entropy_coef: entropy_coef.clone(),
+            ..Ppo::default()
+        }),
+        Box::new(Appo {
+            value_coef,
+            entropy_coef: entropy_coef.clone(),
+            ..Appo::default()
+        }),
+        Box::new(A2c {
+            value_coef,
+            entropy_coef: entropy_coef.clone(),
+            ..A2c::default()
+        }),
+        Box::new(Impala {
+            value_coef,
+            entropy_coef,
+            ..Impala::default()
+        }),
+    ];
     let mut b = batch(1, Tensor::zeros([1, 1], (Kind::Int, Device::Cpu)));
     b.old_log_probs = Tensor::from_slice(&[-0.313_262f32]);
     let z = [1.0f32, 0.0];
-    let (_, stats, gz, _) = both(&ppo, &TWO, &z, &[0.0], &b);
-    assert!(
-        (stats[2] - 0.582_203).abs() < 1e-6,
-        "logged entropy is positive: {stats:?}"
-    );
-    let after = [z[0] - gz[0], z[1] - gz[1]];
-    assert!(
-        (after[0] - 0.803_388).abs() < 1e-5 && (after[1] - 0.196_612).abs() < 1e-5,
-        "{after:?}"
-    );
-    let (_, stats, ..) = both(&ppo, &TWO, &after, &[0.0], &b);
-    assert!((stats[2] - 0.649_160).abs() < 1e-6, "{stats:?}");
+    for algorithm in &algorithms {
+        let (_, stats, gz, _) = both(&**algorithm, &TWO, &z, &[0.0], &b);
+        assert!(
+            (stats[2] - 0.582_203).abs() < 1e-6,
+            "logged entropy is positive: {stats:?}"
+        );
+        let after = [z[0] - gz[0], z[1] - gz[1]];
+        assert!(
+            (after[0] - 0.803_388).abs() < 1e-5 && (after[1] - 0.196_612).abs() < 1e-5,
+            "{after:?}"
+        );
+        let (_, stats, ..) = both(&**algorithm, &TWO, &after, &[0.0], &b);
+        assert!((stats[2] - 0.649_160).abs() < 1e-6, "{stats:?}");
+    }
 }
 
 #[test]
@@ -353,42 +474,46 @@ fn gradients_agree_and_shards_add_up() {
                 .fill_(i64::from(width == 5 && head.action_len() == 2));
             b.masks = (width > 2).then_some(mask);
         }
-        let ppo = Ppo {
-            value_clip: Some(0.3),
-            ..Ppo::default()
-        };
-        let gradient = |net: &ActorCritic, b: &Minibatch| {
+        let algorithms: [&dyn Algorithm; 4] = [
+            &Ppo {
+                value_clip: Some(0.3),
+                ..Ppo::default()
+            },
+            &Appo::default(),
+            &A2c::default(),
+            &Impala::default(),
+        ];
+        let gradient = |algorithm: &dyn Algorithm, net: &ActorCritic, b: &Minibatch| {
             let cx = LossContext {
                 head: &head,
                 batch: b,
                 progress: Progress::default(),
             };
             let mut g = Params::zeros(Arc::clone(net.layout()), Device::Cpu);
-            let bound = BoundLoss {
-                algorithm: &ppo,
-                cx,
-            };
+            let bound = BoundLoss { algorithm, cx };
             let stats = net
                 .gradient(&params, &b.observations, &bound, &mut g)
                 .unwrap();
             (g.flat().copy(), Tensor::from_slice(&stats))
         };
-        let (g, stats) = gradient(&net, &b);
-        let (gs, stats_s) = gradient(&slow, &b);
-        let (a, c) = (
-            gradient(&net, &b.slice(0, 20)),
-            gradient(&net, &b.slice(20, 28)),
-        );
-        for (x, y) in [
-            (&g, &gs),
-            (&stats, &stats_s),
-            (&g, &(a.0 + c.0)),
-            (&stats, &(a.1 + c.1)),
-        ] {
-            let worst = (x - y).abs().max().double_value(&[]);
-            assert!(worst < 1e-5, "{head:?}: {worst}");
+        for by in algorithms {
+            let (g, stats) = gradient(by, &net, &b);
+            let (gs, stats_s) = gradient(by, &slow, &b);
+            let (a, c) = (
+                gradient(by, &net, &b.slice(0, 20)),
+                gradient(by, &net, &b.slice(20, 28)),
+            );
+            for (x, y) in [
+                (&g, &gs),
+                (&stats, &stats_s),
+                (&g, &(a.0 + c.0)),
+                (&stats, &(a.1 + c.1)),
+            ] {
+                let worst = (x - y).abs().max().double_value(&[]);
+                assert!(worst < 1e-5, "{} of {head:?}: {worst}", by.name());
+            }
+            assert!(g.abs().max().double_value(&[]) > 1e-3);
         }
-        assert!(g.abs().max().double_value(&[]) > 1e-3);
     }
 }
 
