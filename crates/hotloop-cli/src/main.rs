@@ -6,5 +6,6 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut registry = Registry::new();
     hotloop_classic::register(&mut registry);
+    hotloop_memory::register(&mut registry);
     hotloop_cli::run(registry)
 }

@@ -24,6 +24,7 @@ pub mod optim;
 pub mod params;
 pub mod published;
 pub mod shards;
+pub mod state;
 
 pub use actor::{Actor, ActorPolicy, head_of};
 pub use algo::{A2c, Algorithm, Appo, Impala, Ppo};
@@ -35,6 +36,7 @@ pub use normalize::{Normalizer, NormalizerSpec};
 pub use optim::{AdamCounters, AdamSpec};
 pub use params::Params;
 pub use published::PolicyStore;
+pub use state::StateStore;
 
 /// The tensors of public signatures, at the version that hotloop is built with.
 pub use tch;

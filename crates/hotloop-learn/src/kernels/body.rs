@@ -17,7 +17,7 @@ pub(super) fn madd<I: Isa>(a: f32, b: f32, c: f32) -> f32 {
 /// `ptanh`. It stays within 1e-7 up to the clamp, where it is a hair above 1, so that the second
 /// clamp makes saturation exact. `clamp` hands NaN through.
 #[inline(always)]
-fn tanh1<I: Isa>(x: f32) -> f32 {
+pub(super) fn tanh1<I: Isa>(x: f32) -> f32 {
     let x = x.clamp(-9.8, 9.8);
     let x2 = x * x;
     let mut p = -2.760_768_4e-16;

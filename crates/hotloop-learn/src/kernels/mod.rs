@@ -7,6 +7,7 @@
 
 mod body;
 mod exponential;
+mod gates;
 mod products;
 #[cfg(test)]
 mod tests;
@@ -49,7 +50,7 @@ macro_rules! kernels {
 
         #[cfg(target_arch = "x86_64")]
         mod avx512 {
-            use super::{AdamStep, body, exponential, products};
+            use super::{AdamStep, body, exponential, gates, products};
             struct Here;
             // 32 registers of 16 lanes.
             impl super::Isa for Here { const FMA: bool = true; const TILE_ROWS: usize = 12; }
@@ -60,7 +61,7 @@ macro_rules! kernels {
 
         #[cfg(target_arch = "x86_64")]
         mod avx2 {
-            use super::{AdamStep, body, exponential, products};
+            use super::{AdamStep, body, exponential, gates, products};
             struct Here;
             // 16 registers of 8 lanes.
             impl super::Isa for Here { const FMA: bool = true; const TILE_ROWS: usize = 6; }
@@ -70,7 +71,7 @@ macro_rules! kernels {
         }
 
         mod portable {
-            use super::{AdamStep, Isa, body, exponential, products};
+            use super::{AdamStep, Isa, body, exponential, gates, products};
             const NEON: bool = cfg!(target_arch = "aarch64");
             struct Here;
             impl Isa for Here {
@@ -118,6 +119,20 @@ kernels! {
     /// Log-softmax of `n` logits from column `first` on, of rows of `stride`: in place in `z`, the
     /// probabilities into `p`. A logit of −∞ gives probability 0, NaN makes its row NaN.
     fn exponential::log_softmax(z: &mut [f32], p: &mut [f32], stride: usize, first: usize, n: usize);
+    /// One step of an LSTM for rows of `4 · width`, `bias.len() / 4 = width`: `gates` holds the inputs'
+    /// part of the sums and gets the gates, `hidden` is the state's part, `bias` the sum of both;
+    /// `before` and `cell` are the cell before and after, `out` is the output, rows of `width`.
+    fn gates::lstm(gates: &mut [f32], hidden: &[f32], bias: &[f32], before: &[f32], cell: &mut [f32], out: &mut [f32]);
+    /// The reverse of [`lstm`]: `gates` becomes the gradient at the sums, `d_cell` that at the cell
+    /// after becomes that at the cell before.
+    fn gates::lstm_backward(gates: &mut [f32], before: &[f32], d_out: &[f32], d_cell: &mut [f32], width: usize);
+    /// One step of a GRU for rows of `3 · width`, `bias.len() / 3 = width`: `gates` holds the inputs' part
+    /// of the sums and gets the gates, `hidden` is the state's part; `before` and `out` are the state
+    /// before and after, `candidate` keeps the candidate's part of the state, rows of `width`.
+    fn gates::gru(gates: &mut [f32], hidden: &[f32], bias: &[f32], hidden_bias: &[f32], before: &[f32], candidate: &mut [f32], out: &mut [f32]);
+    /// The reverse of [`gru`]: `gates` becomes the gradient at the inputs' part of the sums, `d_hidden`
+    /// gets that at the state's part, and `d_out` becomes what of it reaches the state before directly.
+    fn gates::gru_backward(gates: &mut [f32], candidate: &[f32], before: &[f32], d_out: &mut [f32], d_hidden: &mut [f32], width: usize);
     /// `y += x`.
     fn body::add_assign(y: &mut [f32], x: &[f32]);
     /// `Σ x²`, accumulated in f64.

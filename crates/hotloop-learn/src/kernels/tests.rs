@@ -280,3 +280,75 @@ fn log_softmax_agrees_with_f64_at_every_width() {
     log_softmax(&mut z, &mut p, 2, 0, 2);
     assert!(z[0].is_nan() && z[1].is_nan() && z[2].is_finite() && p[0].is_nan());
 }
+
+/// What the gates of a cell make of some rows, forward and backward, with one table.
+fn gates(t: &Table, is_lstm: bool, rows: usize, width: usize) -> Vec<Vec<f32>> {
+    let sections = if is_lstm { 4 } else { 3 };
+    let (n, wide) = (rows * width, rows * width * sections);
+    let mut gates = values(wide, 4.0);
+    let (hidden, bias) = (values(wide + 1, 2.0), values(width * sections, 0.5));
+    let (before, mut kept, mut out) = (values(n, 1.0), vec![9.0; n], vec![9.0; n]);
+    let (mut d_out, mut d_cell, mut d_hidden) = (values(n, 1.0), values(n, 0.7), vec![9.0; wide]);
+    // SAFETY: `available` lists only tables this machine can run.
+    unsafe {
+        if is_lstm {
+            (t.lstm)(
+                &mut gates,
+                &hidden[1..],
+                &bias,
+                &before,
+                &mut kept,
+                &mut out,
+            );
+            let forward = gates.clone();
+            (t.lstm_backward)(&mut gates, &before, &d_out, &mut d_cell, width);
+            vec![forward, kept, out, gates, d_cell]
+        } else {
+            (t.gru)(
+                &mut gates,
+                &hidden[1..],
+                &bias,
+                &bias,
+                &before,
+                &mut kept,
+                &mut out,
+            );
+            let forward = gates.clone();
+            (t.gru_backward)(&mut gates, &kept, &before, &mut d_out, &mut d_hidden, width);
+            vec![forward, kept, out, gates, d_out, d_hidden]
+        }
+    }
+}
+
+#[test]
+fn gates_agree_on_every_instruction_set_at_every_remainder() {
+    for (rows, width) in [(1, 1), (3, 16), (2, 7), (5, 64), (4, 33)] {
+        for is_lstm in [true, false] {
+            let expected = gates(&portable::TABLE, is_lstm, rows, width);
+            each_table(|t| {
+                let found = gates(t, is_lstm, rows, width);
+                for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                    for (a, b) in found.iter().zip(expected) {
+                        assert!((a - b).abs() < 1e-5, "{} column {i}: {a} {b}", t.isa);
+                    }
+                }
+            });
+        }
+    }
+    // One unit by hand: all sums 0 make every gate ½ and the candidate 0.
+    let (mut z, mut cell, mut out) = ([0.0; 4], [9.0], [9.0]);
+    lstm(&mut z, &[0.0; 4], &[0.0; 4], &[1.0], &mut cell, &mut out);
+    assert_eq!((z, cell), ([0.5, 0.5, 0.0, 0.5], [0.5]));
+    assert!((out[0] - 0.5 * 0.5f32.tanh()).abs() < 1e-6);
+    let mut z = [0.0; 3];
+    gru(
+        &mut z,
+        &[0.0; 3],
+        &[0.0; 3],
+        &[0.0; 3],
+        &[1.0],
+        &mut cell,
+        &mut out,
+    );
+    assert_eq!((z, cell, out), ([0.5, 0.5, 0.0], [0.0], [0.5]));
+}

@@ -5,6 +5,8 @@
 
 mod fast;
 mod plain;
+#[expect(dead_code, reason = "networks get recurrent cores next")]
+mod recurrent;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +19,8 @@ use crate::{
 };
 use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
+
+pub use recurrent::{CellKind, RecurrentSpec};
 
 /// Elements of the largest weight that the kernels take: half a megabyte, what a second cache
 /// holds. libtorch's blocked products are better beyond.
