@@ -270,20 +270,38 @@ impl ActorPolicy {
     }
 }
 
+impl ActorPolicy {
+    /// Leases version `number`, if it is not at hand. False if it is not in the store.
+    fn take(&mut self, number: u64) -> bool {
+        if self.lease.as_ref().is_none_or(|(held, _)| *held != number) {
+            let found = self.store.lease(number).map(|lease| (number, lease));
+            self.lease = found.or(self.lease.take());
+        }
+        self.lease.as_ref().is_some_and(|(held, _)| *held == number)
+    }
+}
+
 impl Policy for ActorPolicy {
+    fn newest(&mut self) -> u64 {
+        loop {
+            let newest = self.store.newest();
+            // A version is gone if two more were published meanwhile; and there may be none at all.
+            if self.take(newest) || self.store.newest() == newest {
+                return newest;
+            }
+        }
+    }
+
     fn decide(&mut self, batch: &mut Batch<'_>) -> Result<(), PolicyError> {
         // The worker's thread was started by a crate that knows nothing of libtorch.
         device::set_threads_once();
         let failed = |error: LearnError| PolicyError::new(error.to_string());
         let wanted = batch.version();
-        let lease = match &mut self.lease {
-            Some((number, lease)) if *number == wanted => lease,
-            lease => {
-                let found = self.store.lease(wanted).ok_or_else(|| {
-                    PolicyError::new(format!("policy version {wanted} is not published"))
-                })?;
-                &lease.insert((wanted, found)).1
-            }
+        self.take(wanted);
+        let Some((_, lease)) = self.lease.as_ref().filter(|(held, _)| *held == wanted) else {
+            return Err(PolicyError::new(format!(
+                "policy version {wanted} is not published"
+            )));
         };
         let (n, bootstrap) = (batch.len(), batch.bootstrap());
         let (masks, valid, places) = (batch.masks(), batch.valid(), batch.places());

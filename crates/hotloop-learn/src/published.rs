@@ -5,6 +5,7 @@
 
 use crate::{error::LearnError, params::Params};
 use hotloop_math::Standardizer;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One policy version, as the store keeps it.
@@ -42,6 +43,7 @@ impl std::fmt::Debug for Lease {
 #[derive(Debug, Default)]
 pub struct PolicyStore {
     slots: Mutex<Vec<Slot>>,
+    newest: AtomicU64,
 }
 
 /// How many of the newest versions can be asked for: the current one, and the one before it, with
@@ -94,7 +96,13 @@ impl PolicyStore {
             })),
         };
         slots.push(slot);
+        self.newest.store(number, Ordering::Release);
         Ok(())
+    }
+
+    /// The number of the newest version; 0 before the first.
+    pub fn newest(&self) -> u64 {
+        self.newest.load(Ordering::Acquire)
     }
 
     /// A handle on version `number`; `None` if it was never published or is gone.
@@ -134,6 +142,7 @@ mod tests {
         let lease = store.lease(0).unwrap();
         for number in 1..20 {
             store.publish(number, &params(number as f32), None).unwrap();
+            assert_eq!(store.newest(), number);
             for newest in number.saturating_sub(1)..=number {
                 let expected = if newest == 0 { 0.5 } else { newest as f32 };
                 assert_eq!(

@@ -3,7 +3,7 @@
 //!     cargo bench -p hotloop-rollout --bench rollout [-- ACTORS ENVS_PER_ACTOR [lockstep|first-ready] [SECONDS]]
 
 use hotloop_env::{EnvOptions, Registry};
-use hotloop_rollout::{Batch, Policy, PolicyError, Rollout, RolloutConfig, Scheduler};
+use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, Scheduler};
 use std::time::{Duration, Instant};
 
 /// Pushes left and right in turn.
@@ -47,7 +47,11 @@ fn measure(actors: usize, envs: usize, scheduler: Scheduler, time: Duration) {
         None,
     )
     .expect("the rollout starts");
-    let grant = |group| rollout.grant(group, 0).expect("a segment is free");
+    let grant = |group| {
+        rollout
+            .grant(group, Acting::At(0))
+            .expect("a segment is free")
+    };
     for group in 0..rollout.groups() {
         grant(group);
         grant(group);

@@ -46,9 +46,11 @@ pub struct Batch<'a> {
     pub(crate) observations: &'a [u8],
     pub(crate) masks: &'a [u8],
     pub(crate) valid: &'a [u8],
+    pub(crate) starts: &'a [u8],
     pub(crate) actions: &'a mut [u8],
     pub(crate) log_probs: &'a mut [f32],
     pub(crate) values: &'a mut [f32],
+    pub(crate) states: &'a mut [u8],
     pub(crate) places: Places<'a>,
     pub(crate) version: u64,
     pub(crate) bootstrap: bool,
@@ -63,6 +65,8 @@ pub struct Outputs<'b> {
     pub log_probs: &'b mut [f32],
     /// As [`Batch::values_mut`].
     pub values: &'b mut [f32],
+    /// As [`Batch::states_mut`].
+    pub states: &'b mut [u8],
 }
 
 impl<'a> Batch<'a> {
@@ -92,17 +96,24 @@ impl<'a> Batch<'a> {
         self.valid
     }
 
+    /// For each lane 1 if the observation is the first of an episode, 0 if not. Where it is 1 a
+    /// recurrent state begins anew before the observation is taken in.
+    pub fn starts(&self) -> &'a [u8] {
+        self.starts
+    }
+
     /// Which lanes these are.
     pub fn places(&self) -> Places<'a> {
         self.places
     }
 
-    /// The policy version to act with: the one that the segment was granted with.
+    /// The policy version to act with: the one that the segments were granted with, or what
+    /// [`Policy::newest`](crate::Policy::newest) just returned.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Whether only values are wanted: the row is the last of its segment. Then there is no place for
+    /// Whether only values are wanted: the rows are the last of their segments. Then there is no place for
     /// actions and log-probabilities.
     pub fn bootstrap(&self) -> bool {
         self.bootstrap
@@ -123,12 +134,19 @@ impl<'a> Batch<'a> {
         self.values
     }
 
+    /// The place of the recurrent states, one for each lane, as they are before this row: zero where the
+    /// row is the first of an episode. Empty in batches none of whose states are kept.
+    pub fn states_mut(&mut self) -> &mut [u8] {
+        self.states
+    }
+
     /// All places at once.
     pub fn outputs(&mut self) -> Outputs<'_> {
         Outputs {
             actions: self.actions,
             log_probs: self.log_probs,
             values: self.values,
+            states: self.states,
         }
     }
 }

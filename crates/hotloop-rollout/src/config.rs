@@ -26,6 +26,15 @@ pub enum OnFault {
     Fail,
 }
 
+/// Recurrent states that segments keep, so that a learner can begin sequences in their middle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateColumn {
+    /// The bytes of one lane's state.
+    pub bytes: usize,
+    /// Rows 0, `every`, 2 × `every`, … of a segment keep the state before them.
+    pub every: usize,
+}
+
 /// The settings of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutConfig {
@@ -53,6 +62,12 @@ pub struct RolloutConfig {
     pub max_failures_in_a_row: u32,
     /// What happens when an environment fails.
     pub on_fault: OnFault,
+    /// How many versions newer than that of its first row a segment's rows must be less than: a row that
+    /// would be decided with one as new as this is only evaluated, and the segment is handed over short.
+    /// Matters only to segments granted with [`Acting::Newest`](crate::Acting::Newest).
+    pub max_staleness: Option<u64>,
+    /// The recurrent states that segments keep, if the policy has any.
+    pub state: Option<StateColumn>,
 }
 
 impl Default for RolloutConfig {
@@ -69,6 +84,8 @@ impl Default for RolloutConfig {
             seed: 0,
             max_failures_in_a_row: 10,
             on_fault: OnFault::Restart,
+            max_staleness: None,
+            state: None,
         }
     }
 }
@@ -110,7 +127,8 @@ impl RolloutConfig {
 
     /// The shape of a segment.
     pub(crate) fn columns(&self, spaces: &Spaces) -> Result<Columns, RolloutError> {
-        Columns::new(spaces, self.steps, self.lanes_per_group()).ok_or_else(beyond_memory)
+        Columns::new(spaces, self.steps, self.lanes_per_group(), self.state)
+            .ok_or_else(beyond_memory)
     }
 
     /// Refuses settings that cannot work.
@@ -130,6 +148,15 @@ impl RolloutConfig {
         }
         if self.segments_per_group > u16::MAX as usize {
             return Err(invalid("segments_per_group", "must be at most 65535"));
+        }
+        if self.max_staleness == Some(0) {
+            return Err(invalid(
+                "max_staleness",
+                "must be at least 1; rows are trained on one version after they were chosen at best",
+            ));
+        }
+        if self.state.is_some_and(|state| state.every == 0) {
+            return Err(invalid("state.every", "must be at least 1"));
         }
         if self.steps >= u32::MAX as usize {
             return Err(invalid("steps", "must be less than 4294967295"));

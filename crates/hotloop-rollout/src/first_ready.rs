@@ -9,8 +9,7 @@
     reason = "batons are boxed to move from queue to queue"
 )]
 
-use crate::RolloutError;
-use crate::hub::{Full, Hub, Ticket};
+use crate::hub::Hub;
 use crate::policy::Policy;
 use crate::protocol::{
     Close,
@@ -25,6 +24,8 @@ use crate::runner::{Place, Runner};
 use crate::slab::{BlockRows, Columns, SegmentBuf};
 use crate::snapshot::{Boundary, GroupSnapshot, LaneSnapshot};
 use crate::staging::Staging;
+use crate::ticket::{Call, Newest, Ticket};
+use crate::{RolloutConfig, RolloutError};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,8 +34,11 @@ use std::time::Instant;
 pub(crate) struct Baton {
     pub(crate) block: usize,
     /// The segment being filled; none between two.
-    buf: Option<SegmentBuf>,
-    pub(crate) version: u64,
+    ticket: Option<Ticket>,
+    /// Since when there is none.
+    idle: Instant,
+    /// How the row is to be decided; set by the worker who does.
+    pub(crate) call: Call,
     /// The row to be decided on, or to be acted on.
     pub(crate) row: usize,
     pub(crate) decisions: u64,
@@ -51,8 +55,12 @@ impl Baton {
         let boundary = from.and_then(|from| from.boundary.clone());
         Box::new(Self {
             block,
-            buf: None,
-            version: 0,
+            ticket: None,
+            idle: Instant::now(),
+            call: Call {
+                version: 0,
+                bootstrap: false,
+            },
             row: 0,
             decisions: from.map_or(0, |from| from.decisions),
             started: boundary.is_some(),
@@ -61,17 +69,21 @@ impl Baton {
         })
     }
 
-    pub(crate) fn buf(&mut self) -> &mut SegmentBuf {
-        self.buf
+    fn ticket(&mut self) -> &mut Ticket {
+        self.ticket
             .as_mut()
             .expect("a baton leaves its station only with a segment")
     }
 
-    /// Whether the row is only to be evaluated.
-    pub(crate) fn bootstrap(&self) -> bool {
-        self.buf
-            .as_ref()
-            .is_some_and(|buf| self.row == buf.shape().steps)
+    pub(crate) fn buf(&mut self) -> &mut SegmentBuf {
+        &mut self.ticket().buf
+    }
+
+    /// Decides how the row is to be decided.
+    fn choose_call(&mut self, newest: &mut Newest<'_>, config: &RolloutConfig) {
+        let row = self.row;
+        let Ticket { buf, right } = self.ticket();
+        self.call = right.call(buf, row, newest, config);
     }
 }
 
@@ -135,7 +147,7 @@ impl Floor {
     pub(crate) fn granted(&self, block: usize, hub: &Hub) {
         let parked = &self.stations[block].parked;
         if let Some((baton, ticket)) = pair(parked, &hub.desks[block].tickets) {
-            self.begin(baton, ticket);
+            self.begin(baton, ticket, hub);
         }
     }
 
@@ -148,14 +160,15 @@ impl Floor {
     }
 
     /// Begins the next segment.
-    fn begin(&self, mut baton: Box<Baton>, ticket: Ticket) {
-        baton.version = ticket.version;
+    fn begin(&self, mut baton: Box<Baton>, ticket: Ticket, hub: &Hub) {
+        hub.counters.ungranted(baton.idle.elapsed());
         baton.row = 0;
-        let buf = baton.buf.insert(ticket.buf);
+        let buf = &mut baton.ticket.insert(ticket).buf;
         if baton.started {
-            baton.boundary.begin(buf.first_row());
+            baton.boundary.begin(buf);
             put(self.ready.push(baton));
         } else {
+            buf.first_starts().fill(1);
             put(self.stations[baton.block].to_actor.give(baton));
         }
     }
@@ -237,10 +250,11 @@ impl Worker {
     ) -> Self {
         let lanes = hub.config.lanes_per_group();
         let blocks = (max_batch / lanes).min(hub.desks.len());
+        let state = hub.config.state.map_or(0, |state| state.bytes);
         Self {
             index,
             policy,
-            staging: Staging::new(&hub.spaces, blocks * lanes),
+            staging: Staging::new(&hub.spaces, blocks * lanes, state),
             batons: Vec::with_capacity(blocks),
             floor,
             hub,
@@ -277,10 +291,13 @@ impl Worker {
     /// Decides on all rows at hand: one call of the policy for each version, and for rows that are
     /// only evaluated.
     fn decide(&mut self) -> Result<(), RolloutError> {
-        let key = |baton: &Box<Baton>| (baton.version, baton.bootstrap());
-        self.batons.sort_unstable_by_key(key);
         let (staging, policy, hub) = (&mut self.staging, &mut *self.policy, &*self.hub);
-        for batons in self.batons.chunk_by_mut(|a, b| key(a) == key(b)) {
+        let mut newest = Newest::new(policy);
+        for baton in &mut self.batons {
+            baton.choose_call(&mut newest, &hub.config);
+        }
+        self.batons.sort_unstable_by_key(|baton| baton.call);
+        for batons in self.batons.chunk_by_mut(|a, b| a.call == b.call) {
             let start = Instant::now();
             let lanes =
                 staging
@@ -300,7 +317,7 @@ impl Worker {
 
     /// Gives a decided row to its actor, and an evaluated segment to the consumer.
     fn send_on(&self, mut baton: Box<Baton>) {
-        if !baton.bootstrap() {
+        if !baton.call.bootstrap {
             baton.decisions += 1;
             let block = baton.block;
             let to_actor = &self.floor.stations[block].to_actor;
@@ -311,16 +328,10 @@ impl Worker {
             return;
         }
         let row = baton.row;
-        if let Some(mut buf) = baton.buf.take() {
-            let last = buf.decision_row(row);
-            baton
-                .boundary
-                .keep(last.observations, last.masks, last.valid);
-            self.hub.hand_over(Full {
-                buf,
-                group: baton.block,
-                version: baton.version,
-            });
+        if let Some(Ticket { mut buf, right }) = baton.ticket.take() {
+            baton.boundary.keep(&mut buf, row);
+            baton.idle = Instant::now();
+            self.hub.hand_over(buf, baton.block, row, right);
         }
         self.floor.park(baton, &self.hub);
     }

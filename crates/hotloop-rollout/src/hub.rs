@@ -8,6 +8,7 @@ use crate::protocol::{
 };
 use crate::slab::SegmentBuf;
 use crate::stats::Counters;
+use crate::ticket::{Acting, Outstanding, Quota, Right, Ticket};
 use crate::{OnFault, RolloutConfig, RolloutError};
 use hotloop_env::{Fault, Spaces};
 use std::sync::Arc;
@@ -17,20 +18,17 @@ use std::time::{Duration, Instant};
 /// Faults that wait for the consumer; more are counted, not kept.
 const FAULTS_KEPT: usize = 1024;
 
-/// The right to fill one segment.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    pub(crate) buf: SegmentBuf,
-    /// The policy version to act with.
-    pub(crate) version: u64,
-}
-
 /// A segment on its way to the consumer.
 #[derive(Debug)]
 pub(crate) struct Full {
     pub(crate) buf: SegmentBuf,
     pub(crate) group: usize,
-    pub(crate) version: u64,
+    /// Rows but for the bootstrap row.
+    pub(crate) rows: usize,
+    /// Ends when the consumer has received the segment.
+    pub(crate) right: Right,
+    /// When it was handed over.
+    pub(crate) since: Instant,
 }
 
 /// Where the segments of one group wait.
@@ -40,7 +38,7 @@ pub(crate) struct Desk {
     pub(crate) free: ArrayQueue<SegmentBuf>,
     pub(crate) tickets: ArrayQueue<Ticket>,
     /// Segments granted and not yet received.
-    pub(crate) outstanding: AtomicUsize,
+    pub(crate) outstanding: Arc<AtomicUsize>,
 }
 
 /// Shared by the consumer, the inference workers and the actors.
@@ -48,6 +46,8 @@ pub(crate) struct Hub {
     pub(crate) config: RolloutConfig,
     pub(crate) spaces: Arc<Spaces>,
     pub(crate) desks: Vec<Desk>,
+    /// Rows granted and not received yet.
+    pub(crate) outstanding: Arc<AtomicUsize>,
     full: Inbox<Full>,
     pub(crate) counters: Counters,
     faults: (flume::Sender<Fault>, flume::Receiver<Fault>),
@@ -81,7 +81,7 @@ impl Hub {
                     first_lane: group * lanes,
                     free,
                     tickets,
-                    outstanding: AtomicUsize::new(0),
+                    outstanding: Arc::default(),
                 }
             })
             .collect();
@@ -89,6 +89,7 @@ impl Hub {
             config,
             spaces,
             desks,
+            outstanding: Arc::default(),
             full: Inbox::new(total),
             counters: Counters::new(workers),
             faults: flume::bounded(FAULTS_KEPT),
@@ -99,7 +100,7 @@ impl Hub {
     }
 
     /// Moves a free segment of `group` to its tickets.
-    pub(crate) fn grant(&self, group: usize, version: u64) -> Result<(), RolloutError> {
+    pub(crate) fn grant(&self, group: usize, acting: Acting) -> Result<(), RolloutError> {
         if self.is_closed() {
             return Err(self.end_reason());
         }
@@ -111,15 +112,32 @@ impl Hub {
             group,
             segments: desk.free.capacity(),
         })?;
-        desk.outstanding.fetch_add(1, Ordering::AcqRel);
+        let quota = Quota::new(
+            self.config.steps * self.config.lanes_per_group(),
+            Outstanding {
+                rows: self.outstanding.clone(),
+                segments: desk.outstanding.clone(),
+            },
+        );
         // There are as many places for tickets as segments.
-        let _ = desk.tickets.push(Ticket { buf, version });
+        let _ = desk.tickets.push(Ticket {
+            right: Right::new(acting, quota),
+            buf,
+        });
         Ok(())
     }
 
-    /// Counts a full segment and gives it to the consumer.
-    pub(crate) fn hand_over(&self, full: Full) {
-        self.counters.segment(full.buf.env_steps());
+    /// Counts a segment of `rows` rows and gives it to the consumer.
+    pub(crate) fn hand_over(&self, buf: SegmentBuf, group: usize, rows: usize, right: Right) {
+        let short = rows < self.config.steps;
+        self.counters.segment(buf.env_steps(rows), short);
+        let full = Full {
+            buf,
+            group,
+            rows,
+            right,
+            since: Instant::now(),
+        };
         // There are as many places for full segments as segments.
         let _ = self.full.push(full);
     }
@@ -131,8 +149,7 @@ impl Hub {
     ) -> Result<Option<Full>, RolloutError> {
         match self.full.pop(deadline) {
             Received::Item(full) => {
-                let desk = &self.desks[full.group];
-                desk.outstanding.fetch_sub(1, Ordering::AcqRel);
+                self.counters.queued(full.since.elapsed());
                 Ok(Some(full))
             }
             Received::TimedOut => Ok(None),

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use hotloop_env::{EnvOptions, Registry};
-//! use hotloop_rollout::{Batch, Policy, PolicyError, Rollout, RolloutConfig, RolloutError};
+//! use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, RolloutError};
 //!
 //! /// Always the first choice.
 //! struct First;
@@ -33,7 +33,7 @@
 //! )?;
 //! for version in 0..3 {
 //!     for group in 0..rollout.groups() {
-//!         rollout.grant(group, version)?;
+//!         rollout.grant(group, Acting::At(version))?;
 //!     }
 //!     for _ in 0..rollout.groups() {
 //!         let segment = rollout.recv()?;
@@ -71,10 +71,11 @@ mod snapshot;
 mod staging;
 mod start;
 mod stats;
+mod ticket;
 
 pub use batch::{Batch, Outputs, Places};
 pub use clip::Clip;
-pub use config::{OnFault, RolloutConfig, Scheduler};
+pub use config::{OnFault, RolloutConfig, Scheduler, StateColumn};
 pub use error::{PolicyError, RolloutError};
 pub use memory::check as check_memory;
 pub use policy::Policy;
@@ -82,3 +83,4 @@ pub use rollout::Rollout;
 pub use segment::Segment;
 pub use snapshot::Snapshot;
 pub use stats::{FaultCounts, Statistics, WorkerStatistics};
+pub use ticket::Acting;

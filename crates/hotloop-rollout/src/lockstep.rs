@@ -5,12 +5,13 @@
 
 use crate::RolloutError;
 use crate::batch::{Batch, Kind, Places};
-use crate::hub::{Full, Hub};
+use crate::hub::Hub;
 use crate::policy::Policy;
 use crate::protocol::{event::Event, rendezvous::Errand};
 use crate::runner::{Place, Runner};
 use crate::slab::{BlockRows, BlockToken, BlockTurn, Lender, SegmentBuf};
 use crate::snapshot::{Boundary, GroupSnapshot, LaneSnapshot};
+use crate::ticket::{Newest, Right};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -74,7 +75,10 @@ pub(crate) struct Group {
     index: usize,
     lender: Lender,
     stage: Stage,
-    version: u64,
+    /// To fill the segment at work; none between two.
+    right: Option<Right>,
+    /// Since when there is none.
+    idle: Instant,
     decisions: u64,
     started: bool,
     boundary: Boundary,
@@ -93,7 +97,8 @@ impl Group {
             index,
             lender,
             stage: Stage::Idle,
-            version: 0,
+            right: None,
+            idle: Instant::now(),
             decisions: from.map_or(0, |from| from.decisions),
             started: boundary.is_some(),
             boundary: boundary.unwrap_or_else(|| Boundary::new(columns)),
@@ -156,21 +161,26 @@ impl Worker {
                 let Some(ticket) = self.hub.desks[group.index].tickets.pop() else {
                     return Ok(false);
                 };
-                group.version = ticket.version;
+                group.right = Some(ticket.right);
+                self.hub.counters.ungranted(group.idle.elapsed());
                 let mut buf = ticket.buf;
                 if group.started {
-                    group.boundary.begin(buf.first_row());
+                    group.boundary.begin(&mut buf);
                     self.decide(g, buf, 0)?;
                 } else {
                     group.started = true;
+                    buf.first_starts().fill(1);
                     group.lender.lend(buf, Errand::Reset, 0);
                     group.stage = Stage::Observing { row: 0 };
                 }
             }
             Stage::Observing { row } => {
-                let Some(buf) = group.lender.reclaim() else {
+                let Some(mut buf) = group.lender.reclaim() else {
                     return Ok(false);
                 };
+                if row > 0 {
+                    buf.mark_starts(row - 1);
+                }
                 self.decide(g, buf, row)?;
             }
         }
@@ -181,23 +191,29 @@ impl Worker {
     /// handed over.
     fn decide(&mut self, g: usize, mut buf: SegmentBuf, row: usize) -> Result<(), RolloutError> {
         let group = &mut self.groups[g];
-        let bootstrap = row == buf.shape().steps;
+        let Some(right) = group.right.take() else {
+            unreachable!("a group has a segment only with the right to fill it");
+        };
         let start = Instant::now();
-        let places = buf.decision_row(row);
+        let mut newest = Newest::new(&mut *self.policy);
+        let call = right.call(&mut buf, row, &mut newest, &self.hub.config);
+        let places = buf.decision_row(row, call.bootstrap);
         let mut batch = Batch {
             spaces: &self.hub.spaces,
             observations: places.observations,
             masks: places.masks,
             valid: places.valid,
+            starts: places.starts,
             actions: places.actions,
             log_probs: places.log_probs,
             values: places.values,
+            states: places.states,
             places: Places(Kind::Run {
                 first_lane: self.hub.desks[group.index].first_lane,
                 counter: group.decisions,
             }),
-            version: group.version,
-            bootstrap,
+            version: call.version,
+            bootstrap: call.bootstrap,
         };
         let decided = self.policy.decide(&mut batch);
         let lanes = batch.len();
@@ -210,18 +226,13 @@ impl Worker {
             row,
             error,
         })?;
-        if bootstrap {
-            let last = buf.decision_row(row);
-            group
-                .boundary
-                .keep(last.observations, last.masks, last.valid);
+        if call.bootstrap {
+            group.boundary.keep(&mut buf, row);
             group.stage = Stage::Idle;
-            self.hub.hand_over(Full {
-                buf,
-                group: group.index,
-                version: group.version,
-            });
+            group.idle = Instant::now();
+            self.hub.hand_over(buf, group.index, row, right);
         } else {
+            group.right = Some(right);
             group.decisions += 1;
             group.stage = Stage::Observing { row: row + 1 };
             group.lender.lend(buf, Errand::Step, row);

@@ -3,7 +3,7 @@
 use crate::first_ready::Floor;
 use crate::hub::Hub;
 use crate::start::start;
-use crate::{Policy, RolloutConfig, RolloutError, Segment, Snapshot, Statistics, lockstep};
+use crate::{Acting, Policy, RolloutConfig, RolloutError, Segment, Snapshot, Statistics, lockstep};
 use hotloop_env::{Block, EnvError, Fault, Spaces};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,15 +60,27 @@ impl Rollout {
         self.hub.desks.len()
     }
 
-    /// Lets `group` fill one more of its segments, acting with policy `version`. It is an error if
-    /// none is free: all are granted already, or the consumer still holds them.
-    pub fn grant(&self, group: usize, version: u64) -> Result<(), RolloutError> {
-        self.hub.grant(group, version)?;
+    /// Lets `group` fill one more of its segments, acting with the policy versions of `acting`. It is an
+    /// error if none is free: all are granted already, or the consumer still holds them.
+    pub fn grant(&self, group: usize, acting: Acting) -> Result<(), RolloutError> {
+        self.hub.grant(group, acting)?;
         match &self.control {
             Control::Lockstep(control) => control.granted(group),
             Control::FirstReady(floor) => floor.granted(group, &self.hub),
         }
         Ok(())
+    }
+
+    /// Rows granted, each of as many lanes as a group has, and not received yet. A short segment counts
+    /// as a whole one until it is received.
+    pub fn outstanding(&self) -> usize {
+        self.hub.outstanding.load(Ordering::Acquire)
+    }
+
+    /// Segments that `group` was granted and that were not received yet.
+    pub fn tickets(&self, group: usize) -> usize {
+        let desk = self.hub.desks.get(group);
+        desk.map_or(0, |desk| desk.outstanding.load(Ordering::Acquire))
     }
 
     /// Waits for the next full segment, in the order of completion. If nothing was granted that is not

@@ -1,7 +1,7 @@
 //! The state of all lanes between two segments, as bytes for a checkpoint.
 
 use crate::RolloutError;
-use crate::slab::{Columns, FirstRow};
+use crate::slab::{Columns, SegmentBuf};
 use hotloop_env::{EnvError, LaneTotals, StateReader, StateWriter};
 
 /// The state of a rollout between two segments. A rollout that starts from it goes on exactly as the
@@ -27,6 +27,7 @@ pub(crate) struct Boundary {
     pub(crate) observations: Vec<u8>,
     pub(crate) masks: Vec<u8>,
     pub(crate) valid: Vec<u8>,
+    pub(crate) starts: Vec<u8>,
 }
 
 /// The state of one lane.
@@ -46,21 +47,26 @@ impl Boundary {
             observations: vec![0; columns.lanes * columns.observation],
             masks: vec![0; columns.lanes * columns.mask],
             valid: vec![0; columns.lanes],
+            starts: vec![0; columns.lanes],
         }
     }
 
     /// Copies the row into row 0 of a segment.
-    pub(crate) fn begin(&self, row: FirstRow<'_>) {
+    pub(crate) fn begin(&self, buf: &mut SegmentBuf) {
+        let row = buf.first_row();
         row.observations.copy_from_slice(&self.observations);
         row.masks.copy_from_slice(&self.masks);
         row.valid.copy_from_slice(&self.valid);
+        buf.first_starts().copy_from_slice(&self.starts);
     }
 
-    /// Keeps the last row of a segment.
-    pub(crate) fn keep(&mut self, observations: &[u8], masks: &[u8], valid: &[u8]) {
-        self.observations.copy_from_slice(observations);
-        self.masks.copy_from_slice(masks);
-        self.valid.copy_from_slice(valid);
+    /// Keeps row `t` of a segment, its last.
+    pub(crate) fn keep(&mut self, buf: &mut SegmentBuf, t: usize) {
+        let row = buf.decision_row(t, true);
+        self.observations.copy_from_slice(row.observations);
+        self.masks.copy_from_slice(row.masks);
+        self.valid.copy_from_slice(row.valid);
+        self.starts.copy_from_slice(row.starts);
     }
 }
 
@@ -105,6 +111,7 @@ impl Snapshot {
                 )?;
                 expect("bytes of masks", found.masks.len(), lanes * columns.mask)?;
                 expect("valid flags", found.valid.len(), lanes)?;
+                expect("flags of starts", found.starts.len(), lanes)?;
             }
             group.reset_unsaved();
         }
@@ -112,7 +119,7 @@ impl Snapshot {
     }
 }
 
-const MAGIC: &[u8] = b"hotloop rollout 1";
+const MAGIC: &[u8] = b"hotloop rollout 2";
 
 impl Snapshot {
     /// Bytes from which [`Snapshot::from_bytes`] makes the same snapshot.
@@ -127,6 +134,7 @@ impl Snapshot {
                 out.bytes(&boundary.observations);
                 out.bytes(&boundary.masks);
                 out.bytes(&boundary.valid);
+                out.bytes(&boundary.starts);
             }
             out.u64(group.lanes.len() as u64);
             for lane in &group.lanes {
@@ -163,6 +171,7 @@ fn read(bytes: &[u8]) -> Result<Snapshot, EnvError> {
                 observations: state.bytes()?.to_vec(),
                 masks: state.bytes()?.to_vec(),
                 valid: state.bytes()?.to_vec(),
+                starts: state.bytes()?.to_vec(),
             })
         } else {
             None
@@ -209,6 +218,7 @@ mod tests {
                         observations: vec![1, 2],
                         masks: vec![],
                         valid: vec![1],
+                        starts: vec![0],
                     }),
                     lanes: vec![LaneSnapshot {
                         rng: 3,

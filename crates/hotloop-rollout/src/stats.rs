@@ -12,6 +12,12 @@ pub struct Statistics {
     pub env_steps: u64,
     /// Segments handed over.
     pub segments: u64,
+    /// How many of them were short: cut before their last row, because their first had grown old.
+    pub short_segments: u64,
+    /// How long segments, one after the other, waited to be received.
+    pub queued: Duration,
+    /// How long groups, one after the other, had nothing to fill until they were granted a segment.
+    pub ungranted: Duration,
     /// Failures of environments.
     pub faults: FaultCounts,
     /// One entry for each inference worker.
@@ -50,6 +56,8 @@ pub struct WorkerStatistics {
     pub batches: u64,
     /// Lanes of all these calls.
     pub decisions: u64,
+    /// The most lanes of one call.
+    pub largest_batch: u64,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +66,7 @@ pub(crate) struct WorkerCounters {
     waiting_ns: AtomicU64,
     batches: AtomicU64,
     decisions: AtomicU64,
+    largest_batch: AtomicU64,
 }
 
 impl WorkerCounters {
@@ -69,6 +78,7 @@ impl WorkerCounters {
         self.deciding_ns.fetch_add(time.as_nanos() as u64, Relaxed);
         self.batches.fetch_add(1, Relaxed);
         self.decisions.fetch_add(lanes as u64, Relaxed);
+        self.largest_batch.fetch_max(lanes as u64, Relaxed);
     }
 
     fn read(&self) -> WorkerStatistics {
@@ -77,6 +87,7 @@ impl WorkerCounters {
             waiting: Duration::from_nanos(self.waiting_ns.load(Relaxed)),
             batches: self.batches.load(Relaxed),
             decisions: self.decisions.load(Relaxed),
+            largest_batch: self.largest_batch.load(Relaxed),
         }
     }
 }
@@ -85,6 +96,9 @@ impl WorkerCounters {
 pub(crate) struct Counters {
     env_steps: AtomicU64,
     segments: AtomicU64,
+    short_segments: AtomicU64,
+    queued_ns: AtomicU64,
+    ungranted_ns: AtomicU64,
     faults: [AtomicU64; 3],
     faults_dropped: AtomicU64,
     pub(crate) workers: Vec<Apart<WorkerCounters>>,
@@ -95,15 +109,27 @@ impl Counters {
         Self {
             env_steps: AtomicU64::new(0),
             segments: AtomicU64::new(0),
+            short_segments: AtomicU64::new(0),
+            queued_ns: AtomicU64::new(0),
+            ungranted_ns: AtomicU64::new(0),
             faults: Default::default(),
             faults_dropped: AtomicU64::new(0),
             workers: (0..workers).map(|_| Apart::default()).collect(),
         }
     }
 
-    pub(crate) fn segment(&self, env_steps: u64) {
+    pub(crate) fn segment(&self, env_steps: u64, short: bool) {
         self.env_steps.fetch_add(env_steps, Relaxed);
         self.segments.fetch_add(1, Relaxed);
+        self.short_segments.fetch_add(short.into(), Relaxed);
+    }
+
+    pub(crate) fn queued(&self, time: Duration) {
+        self.queued_ns.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    pub(crate) fn ungranted(&self, time: Duration) {
+        self.ungranted_ns.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
     pub(crate) fn fault(&self, phase: FaultPhase) {
@@ -124,6 +150,9 @@ impl Counters {
         Statistics {
             env_steps: self.env_steps.load(Relaxed),
             segments: self.segments.load(Relaxed),
+            short_segments: self.short_segments.load(Relaxed),
+            queued: Duration::from_nanos(self.queued_ns.load(Relaxed)),
+            ungranted: Duration::from_nanos(self.ungranted_ns.load(Relaxed)),
             faults: FaultCounts {
                 build,
                 reset,

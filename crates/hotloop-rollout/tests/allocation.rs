@@ -6,7 +6,7 @@
 mod common;
 use common::*;
 use hotloop_env::Space;
-use hotloop_rollout::{Rollout, RolloutConfig, Scheduler};
+use hotloop_rollout::{Acting, Rollout, RolloutConfig, Scheduler};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -73,7 +73,7 @@ fn allocations(rollout: &Rollout, rounds: u64) -> u64 {
     let before = ALLOCATIONS.load(Ordering::SeqCst);
     for version in 0..rounds {
         for group in 0..rollout.groups() {
-            rollout.grant(group, version).unwrap();
+            rollout.grant(group, Acting::At(version)).unwrap();
         }
         for _ in 0..rollout.groups() {
             drop(rollout.recv().unwrap());

@@ -10,7 +10,7 @@ use hotloop_env::{
     ResetCtx, Space, Transition,
 };
 use hotloop_rollout::{
-    Batch, Policy, PolicyError, Rollout, RolloutConfig, RolloutError, Scheduler,
+    Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, RolloutError, Scheduler,
 };
 use std::time::Duration;
 
@@ -149,7 +149,7 @@ fn br_44_a_reset_that_fails_is_tried_again() {
 #[test]
 fn br_44_a_reset_that_always_fails_ends_the_run() {
     let rollout = reluctant(u32::MAX);
-    rollout.grant(0, 0).unwrap();
+    rollout.grant(0, Acting::At(0)).unwrap();
     let error = rollout.recv().unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, RolloutError::Fault { .. }), "{text}");
@@ -241,7 +241,7 @@ fn br_49_an_environment_that_never_answers_does_not_hold_up_the_end() {
     for scheduler in [Scheduler::Lockstep, Scheduler::FirstReady { max_batch: 4 }] {
         let rollout = waiting(|_| Duration::from_secs(1 << 30), scheduler);
         for group in 0..rollout.groups() {
-            rollout.grant(group, 0).unwrap();
+            rollout.grant(group, Acting::At(0)).unwrap();
         }
         assert!(
             rollout

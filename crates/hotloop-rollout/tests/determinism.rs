@@ -4,7 +4,7 @@
 
 mod common;
 use common::*;
-use hotloop_rollout::{Rollout, RolloutConfig, RolloutError, Scheduler, Segment, Snapshot};
+use hotloop_rollout::{Acting, Rollout, RolloutConfig, RolloutError, Scheduler, Segment, Snapshot};
 
 fn config() -> RolloutConfig {
     RolloutConfig {
@@ -91,9 +91,9 @@ fn overlapping_segments_change_no_bit_but_versions() {
     let run = || {
         let rollout = start(config.clone(), 2, walk(false));
         let (mut seen, mut held) = (vec![], vec![]);
-        (0..3).for_each(|group| rollout.grant(group, 0).unwrap());
+        (0..3).for_each(|group| rollout.grant(group, Acting::At(0)).unwrap());
         for version in 1..5 {
-            (0..3).for_each(|group| rollout.grant(group, version).unwrap());
+            (0..3).for_each(|group| rollout.grant(group, Acting::At(version)).unwrap());
             // A fast group may be a segment ahead; it cannot be two.
             while held
                 .iter()
@@ -199,7 +199,7 @@ fn a_snapshot_before_the_first_segment_is_a_fresh_start() {
 #[test]
 fn a_snapshot_in_the_middle_or_of_another_shape_is_refused() {
     let rollout = start(config(), 1, walk(true));
-    rollout.grant(1, 0).unwrap();
+    rollout.grant(1, Acting::At(0)).unwrap();
     assert!(matches!(
         rollout.snapshot(),
         Err(RolloutError::NotAtBoundary { group: 1 })

@@ -5,7 +5,7 @@
 mod common;
 use common::*;
 use hotloop_env::end_flags::*;
-use hotloop_rollout::{RolloutConfig, RolloutError, Scheduler};
+use hotloop_rollout::{Acting, RolloutConfig, RolloutError, Scheduler};
 use std::time::Duration;
 
 fn config(lanes: usize, steps: usize, max_batch: usize) -> RolloutConfig {
@@ -35,8 +35,8 @@ fn br_11_partial_batches_are_attributed_to_the_right_env() {
         },
     );
     for group in 0..4 {
-        rollout.grant(group, 0).unwrap();
-        rollout.grant(group, 0).unwrap();
+        rollout.grant(group, Acting::At(0)).unwrap();
+        rollout.grant(group, Acting::At(0)).unwrap();
     }
     let (mut next_k, mut segments, mut rows) = ([0; 4], [0; 4], 0);
     while rows < 400 {
@@ -58,7 +58,7 @@ fn br_11_partial_batches_are_attributed_to_the_right_env() {
         segments[id] += 1;
         drop(segment);
         if rows < 300 {
-            rollout.grant(id, 0).unwrap();
+            rollout.grant(id, Acting::At(0)).unwrap();
         }
         if next_k.iter().sum::<i32>() as usize >= 400 {
             break;
@@ -102,8 +102,10 @@ fn blocks_with_different_versions_are_decided_apart() {
         |_| Count::new(1000, EndBy::Term),
     );
     for group in 0..8 {
-        rollout.grant(group, group as u64).unwrap();
-        rollout.grant(group, 100 + group as u64).unwrap();
+        rollout.grant(group, Acting::At(group as u64)).unwrap();
+        rollout
+            .grant(group, Acting::At(100 + group as u64))
+            .unwrap();
     }
     for _ in 0..16 {
         let segment = rollout.recv().unwrap();
@@ -122,7 +124,7 @@ fn br_52_every_lane_gets_its_turn_and_nothing_is_granted_twice() {
         assert_eq!(segments.len(), 300);
         assert!(segments.iter().enumerate().all(|(i, s)| s.group() == i));
         assert!(matches!(
-            rollout.grant(7, 9),
+            rollout.grant(7, Acting::At(9)),
             Err(RolloutError::NoFreeSegment {
                 group: 7,
                 segments: 1

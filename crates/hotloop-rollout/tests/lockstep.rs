@@ -5,7 +5,7 @@
 mod common;
 use common::*;
 use hotloop_env::{FaultPhase, end_flags::*};
-use hotloop_rollout::{OnFault, RolloutConfig, RolloutError};
+use hotloop_rollout::{Acting, OnFault, RolloutConfig, RolloutError};
 
 fn config(lanes: usize, steps: usize) -> RolloutConfig {
     RolloutConfig {
@@ -128,14 +128,14 @@ fn br_44_with_the_policy_fail_a_fault_ends_the_run_by_name() {
         1,
         |lane| Fault::new(Failure::Panic, if lane == 3 { 10 } else { 999 }),
     );
-    rollout.grant(0, 0).unwrap();
+    rollout.grant(0, Acting::At(0)).unwrap();
     let error = rollout.recv().unwrap_err();
     let text = error.to_string();
     for part in ["boom-42", "lane 3", "step 10"] {
         assert!(text.contains(part), "{text:?} lacks {part:?}");
     }
     assert!(matches!(
-        rollout.grant(0, 1),
+        rollout.grant(0, Acting::At(1)),
         Err(RolloutError::Fault { .. })
     ));
 }
@@ -161,7 +161,7 @@ fn too_many_failures_in_a_row_end_the_run() {
         1,
         |lane| Fault::new(Failure::Error, if lane == 1 { 0 } else { 999 }),
     );
-    rollout.grant(0, 0).unwrap();
+    rollout.grant(0, Acting::At(0)).unwrap();
     let error = rollout.recv().unwrap_err();
     assert!(
         matches!(&error, RolloutError::Fault { fault, limit: 4, .. } if fault.lane == 1 && fault.in_a_row == 5),

@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use hotloop_env::{Block, EnvError, EnvRng, Rows, Stream, VectorEnv};
 use hotloop_rollout::{
-    Batch, Policy, PolicyError, Rollout, RolloutConfig, RolloutError, Scheduler,
+    Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, RolloutError, Scheduler,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -80,7 +80,7 @@ fn br_49_stopping_at_any_moment_joins_everything() {
         for _ in 0..grants {
             // Some groups are granted more than others; full segments pile up unread.
             let group = rng.below(rollout.groups() as u64) as usize;
-            let _ = rollout.grant(group, 0);
+            let _ = rollout.grant(group, Acting::At(0));
             if rng.below(4) == 0 {
                 held = rollout.recv_timeout(Duration::from_micros(200)).unwrap();
             }
@@ -112,7 +112,7 @@ fn br_49_a_consumer_that_waits_on_another_thread_is_let_go() {
             std::thread::spawn(move || rollout.recv().map(drop))
         };
         std::thread::sleep(Duration::from_millis(2));
-        rollout.grant(0, 0).unwrap();
+        rollout.grant(0, Acting::At(0)).unwrap();
         let error = waiting.join().unwrap().unwrap_err();
         assert!(matches!(error, RolloutError::Fault { .. }), "{error}");
     }
@@ -159,7 +159,7 @@ fn a_policy_that_fails_or_panics_is_the_error_that_recv_returns() {
             )
             .unwrap();
             for group in 0..rollout.groups() {
-                let _ = rollout.grant(group, 0);
+                let _ = rollout.grant(group, Acting::At(0));
             }
             let error = rollout.recv().unwrap_err().to_string();
             assert!(
@@ -211,7 +211,7 @@ fn a_block_that_panics_ends_the_run_by_name() {
             None,
         )
         .unwrap();
-        (0..rollout.groups()).for_each(|group| rollout.grant(group, 0).unwrap());
+        (0..rollout.groups()).for_each(|group| rollout.grant(group, Acting::At(0)).unwrap());
         // A block that does well may come first.
         let error = (0..2).find_map(|_| rollout.recv().err()).unwrap();
         assert!(

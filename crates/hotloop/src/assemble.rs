@@ -93,6 +93,7 @@ pub(crate) fn rollout(config: &Config) -> RolloutConfig {
             OnFault::Restart => hotloop_rollout::OnFault::Restart,
             OnFault::Fail => hotloop_rollout::OnFault::Fail,
         },
+        ..RolloutConfig::default()
     }
 }
 

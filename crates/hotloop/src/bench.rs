@@ -7,7 +7,7 @@ use crate::config::{Config, Mode, Origins};
 use crate::{Error, Trainer, assemble, threads};
 use hotloop_env::{EnvOptions, EnvRng, EnvSpec, LeafKind, Registry, Spaces, Stream};
 use hotloop_learn::{Actor, ActorPolicy, Choice, Learner, PolicyStore, device};
-use hotloop_rollout::{Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
+use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl<'a> Bench<'a> {
         let policy = ActorPolicy::new(actor, store, self.config.seed);
         let rollout = self.rollout(assemble::rollout(&self.config), vec![Box::new(policy)])?;
         for group in 0..rollout.groups() {
-            rollout.grant(group, 0)?;
+            rollout.grant(group, Acting::At(0))?;
         }
         let mut segments = (0..rollout.groups())
             .map(|_| rollout.recv())
@@ -232,13 +232,13 @@ pub fn rollout(
         .collect();
     let rollout = bench.rollout(settings, policies)?;
     for group in (0..rollout.groups()).chain(0..rollout.groups()) {
-        rollout.grant(group, 0)?;
+        rollout.grant(group, Acting::At(0))?;
     }
     let measured = measure(seconds, || {
         let segment = rollout.recv()?;
         let (group, env_steps) = (segment.group(), segment.env_steps());
         drop(segment);
-        rollout.grant(group, 0)?;
+        rollout.grant(group, Acting::At(0))?;
         Ok(env_steps)
     })?;
     Ok(bench.report("rollout", measured))

@@ -1,5 +1,6 @@
 //! Where each column of a segment lies in its memory.
 
+use crate::StateColumn;
 use hotloop_env::Spaces;
 
 /// Columns begin at multiples of this, so that vector loads and threads do not meet in a cache line.
@@ -14,6 +15,9 @@ pub(crate) struct Columns {
     pub(crate) observation: usize,
     pub(crate) action: usize,
     pub(crate) mask: usize,
+    /// Bytes of one recurrent state, and how many rows apart they are kept; (0, 1) if none are.
+    pub(crate) state: usize,
+    pub(crate) state_every: usize,
     pub(super) observations: usize,
     pub(super) masks: usize,
     pub(super) actions: usize,
@@ -24,21 +28,30 @@ pub(crate) struct Columns {
     pub(super) episode_lengths: usize,
     pub(super) ends: usize,
     pub(super) valid: usize,
+    pub(super) starts: usize,
+    pub(super) states: usize,
+    pub(super) versions: usize,
     bytes: usize,
 }
 
 impl Columns {
     /// `None` if the size does not fit into a `usize`.
-    pub(crate) fn new(spaces: &Spaces, steps: usize, lanes: usize) -> Option<Self> {
+    pub(crate) fn new(
+        spaces: &Spaces,
+        steps: usize,
+        lanes: usize,
+        state: Option<StateColumn>,
+    ) -> Option<Self> {
         let (observation, action, mask) = (
             spaces.observation.record_bytes(),
             spaces.action.record_bytes(),
             spaces.action.mask_bytes(),
         );
+        let state = state.unwrap_or(StateColumn { bytes: 0, every: 1 });
         let mut end = 0usize;
-        let mut column = |rows: usize, element: usize| -> Option<usize> {
+        let mut array = |rows: usize, row: usize| -> Option<usize> {
             let start = end;
-            let size = rows.checked_mul(lanes)?.checked_mul(element)?;
+            let size = rows.checked_mul(row)?;
             end = end
                 .checked_add(size)?
                 .checked_next_multiple_of(ALIGNMENT)
@@ -46,12 +59,17 @@ impl Columns {
             Some(start)
         };
         let rows = steps.checked_add(1)?;
+        let versions = array(rows, size_of::<u64>())?;
+        let mut column = |rows: usize, element: usize| array(rows, lanes.checked_mul(element)?);
         Some(Self {
             steps,
             lanes,
             observation,
             action,
             mask,
+            state: state.bytes,
+            state_every: state.every,
+            versions,
             observations: column(rows, observation)?,
             masks: column(rows, mask)?,
             actions: column(steps, action)?,
@@ -62,8 +80,15 @@ impl Columns {
             episode_lengths: column(steps, 4)?,
             ends: column(steps, 1)?,
             valid: column(rows, 1)?,
+            starts: column(rows, 1)?,
+            states: column(steps.div_ceil(state.every), state.bytes)?,
             bytes: end,
         })
+    }
+
+    /// Whether a segment keeps the states before row `t`.
+    pub(crate) fn keeps_states(&self, t: usize) -> bool {
+        self.state > 0 && t < self.steps && t.is_multiple_of(self.state_every)
     }
 
     /// Bytes of the whole segment.
@@ -80,8 +105,10 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_do_not_overlap() {
         let spaces = Spaces::new(Space::unbounded(&[3]), Space::masked_discrete(2)).unwrap();
-        let c = Columns::new(&spaces, 5, 7).unwrap();
+        let state = StateColumn { bytes: 8, every: 2 };
+        let c = Columns::new(&spaces, 5, 7, Some(state)).unwrap();
         let spans = [
+            (c.versions, 6 * 8),
             (c.observations, 6 * 7 * 12),
             (c.masks, 6 * 7 * 2),
             (c.actions, 5 * 7 * 4),
@@ -92,18 +119,25 @@ mod tests {
             (c.episode_lengths, 5 * 7 * 4),
             (c.ends, 5 * 7),
             (c.valid, 6 * 7),
+            (c.starts, 6 * 7),
+            (c.states, 3 * 7 * 8),
         ];
         for pair in spans.windows(2) {
             assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{spans:?}");
             assert_eq!(pair[1].0 % ALIGNMENT, 0);
         }
-        let (start, len) = spans[9];
+        let (start, len) = spans[12];
         assert!(start + len <= c.bytes());
     }
 
     #[test]
     fn a_size_that_overflows_is_none() {
         let spaces = Spaces::new(Space::unbounded(&[3]), Space::discrete(2)).unwrap();
-        assert!(Columns::new(&spaces, usize::MAX / 8, 7).is_none());
+        assert!(Columns::new(&spaces, usize::MAX / 8, 7, None).is_none());
+        let state = Some(StateColumn {
+            bytes: usize::MAX / 8,
+            every: 1,
+        });
+        assert!(Columns::new(&spaces, 5, 7, state).is_none());
     }
 }

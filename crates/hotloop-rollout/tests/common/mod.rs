@@ -6,7 +6,7 @@ use hotloop_env::{
     ActionView, Block, Copies, Env, EnvError, EnvRng, ObservationMut, ResetCtx, Space, Spaces,
     StateReader, StateWriter, Transition,
 };
-use hotloop_rollout::{Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
+use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
 use std::time::Duration;
 
 /// How an episode of [`Count`] ends.
@@ -246,7 +246,7 @@ pub(crate) fn start<E: Env + 'static>(
 /// Grants every group one segment and receives them, in order of groups.
 pub(crate) fn round(rollout: &Rollout, version: u64) -> Vec<Segment> {
     for group in 0..rollout.groups() {
-        rollout.grant(group, version).unwrap();
+        rollout.grant(group, Acting::At(version)).unwrap();
     }
     let mut segments: Vec<_> = (0..rollout.groups())
         .map(|_| rollout.recv().unwrap())

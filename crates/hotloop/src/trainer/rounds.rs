@@ -78,7 +78,8 @@ impl Training {
             _ => self.round,
         };
         for group in 0..self.rollout.groups() {
-            self.rollout.grant(group, version)?;
+            self.rollout
+                .grant(group, hotloop_rollout::Acting::At(version))?;
         }
         self.round += 1;
         self.granted_at = Instant::now();
