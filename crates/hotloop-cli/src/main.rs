@@ -7,5 +7,6 @@ fn main() -> ExitCode {
     let mut registry = Registry::new();
     hotloop_classic::register(&mut registry);
     hotloop_memory::register(&mut registry);
+    hotloop_minatar::register(&mut registry);
     hotloop_cli::run(registry)
 }
