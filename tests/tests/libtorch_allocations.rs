@@ -63,7 +63,7 @@ fn a_batch_of_inference_allocates_a_small_and_constant_number_of_times() {
             hidden: vec![64, 64],
             activation: Activation::Tanh,
             shared,
-            head: HeadSpec::Categorical { n: 2 },
+            head: HeadSpec::categorical(2),
             fast,
         })
         .unwrap();

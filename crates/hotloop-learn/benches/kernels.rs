@@ -11,7 +11,7 @@ use criterion::{Bencher, Criterion, Throughput, criterion_group, criterion_main}
 use hotloop_learn::{
     algo::{BoundLoss, LossContext, Minibatch, Ppo, Progress},
     device,
-    dist::{ActionMut, Choice, HeadSpec},
+    dist::{Choice, HeadSpec},
     kernels,
     net::{Activation, ActorCritic, MlpSpec},
     optim::{Adam, AdamSpec},
@@ -54,7 +54,7 @@ fn timed<R>(b: &mut Bencher<'_>, mut f: impl FnMut() -> R) {
 }
 
 fn net(shared: bool, fast: bool) -> ActorCritic {
-    let head = HeadSpec::Categorical { n: 2 };
+    let head = HeadSpec::categorical(2);
     let (hidden, activation) = (vec![64, 64], Activation::Tanh);
     ActorCritic::new(MlpSpec {
         inputs: 4,
@@ -147,13 +147,13 @@ fn small(c: &mut Criterion) {
         });
     });
 
-    let head = HeadSpec::Categorical { n: 2 };
+    let head = HeadSpec::categorical(2);
     let (mut action, mut u) = ([0i32], 0.1f32);
     group.throughput(Throughput::Elements(1));
     group.bench_function("sample two logits", |b| {
         timed(b, || {
             u = (u + 0.618_034).fract();
-            let action = ActionMut::Index(&mut action);
+            let action = &mut action;
             head.choose(
                 Choice::Sample,
                 black_box(&[0.3, -0.2]),

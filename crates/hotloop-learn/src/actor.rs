@@ -5,7 +5,7 @@
 
 use crate::{
     device,
-    dist::{ActionMut, Choice, HeadSpec},
+    dist::{Choice, Deviation, HeadPart, HeadSpec},
     error::LearnError,
     memory,
     net::ActorCritic,
@@ -18,36 +18,56 @@ use hotloop_rollout::{Batch, Policy, PolicyError};
 use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 
-/// The action distribution that fits an action space.
+/// What can be chosen about the distribution of box actions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoxHead {
+    /// Where deviations come from.
+    pub deviation: Deviation,
+    /// Whether environments are sent `tanh` of the sample, scaled to their bounds.
+    pub squash: bool,
+}
+
+/// The action distribution that fits an action space: a part for each leaf. Boxes are Gaussians as `boxes` says.
 ///
 /// # Errors
-/// If the space is a Dict or a Tuple: these have no head yet.
-pub fn head_of(action: &Layout) -> Result<HeadSpec, LearnError> {
+/// If the space has no elements, or is to be squashed to a bound that is not finite.
+pub fn head_of(action: &Layout, boxes: BoxHead) -> Result<HeadSpec, LearnError> {
     let unfit = |reason: String| LearnError::Spec {
         what: "policy head",
         reason,
     };
-    let leaf = action.single().ok_or_else(|| {
-        unfit(format!(
-            "the action space has {} parts ({}); one Discrete, MultiDiscrete, MultiBinary or Box is \
-             supported",
-            action.leaves().len(),
-            action.describe()
-        ))
-    })?;
-    if leaf.elements == 0 {
+    let mut parts = vec![];
+    for leaf in action.leaves() {
+        parts.push(match &leaf.kind {
+            LeafKind::Box(space) => {
+                let free = (0..leaf.elements)
+                    .find(|i| !(space.low.at(*i).is_finite() && space.high.at(*i).is_finite()));
+                if let (Some(i), true) = (free, boxes.squash) {
+                    return Err(unfit(format!(
+                        "element {i} of action {:?} lies between {} and {}; a squash needs two finite bounds: \
+                         bound the action space, or set network.squash = false",
+                        leaf.path,
+                        space.low.at(i),
+                        space.high.at(i)
+                    )));
+                }
+                HeadPart::Gaussian {
+                    dim: leaf.elements,
+                    deviation: boxes.deviation,
+                    squash: boxes.squash,
+                }
+            }
+            choices => HeadPart::Categorical {
+                sizes: choices.choices(),
+                masked: leaf.mask_offset.is_some(),
+            },
+        });
+    }
+    let head = HeadSpec::from_iter(parts);
+    if head.outputs() == 0 {
         return Err(unfit("the action space has no elements".into()));
     }
-    Ok(match &leaf.kind {
-        LeafKind::Discrete(d) => HeadSpec::Categorical { n: d.n },
-        LeafKind::MultiDiscrete(_) | LeafKind::MultiBinary(_) => HeadSpec::MultiCategorical {
-            sizes: leaf.kind.choices(),
-        },
-        LeafKind::Box(_) => HeadSpec::Gaussian {
-            dim: leaf.elements,
-            squash: false,
-        },
-    })
+    Ok(head)
 }
 
 /// Where the choices of a batch go; all slices are of its rows.
@@ -80,14 +100,10 @@ pub struct Actor {
 impl Actor {
     /// An actor for environments of these spaces.
     pub fn new(net: ActorCritic, spaces: &Spaces) -> Self {
-        let numbers = match &net.spec().head {
-            HeadSpec::Gaussian { dim, .. } => dim.next_multiple_of(2),
-            discrete => discrete.action_len(),
-        };
         Self {
             plan: FeaturePlan::new(&spaces.observation),
             action: spaces.action.clone(),
-            blocks: numbers.div_ceil(4) as u64,
+            blocks: net.spec().head.uniforms().div_ceil(4) as u64,
             net,
             encoded: vec![],
             features: vec![],
@@ -168,11 +184,7 @@ impl Actor {
                 (words[(used - 1) as usize % 4] >> 8) as f32 * (1.0 / (1u32 << 24) as f32)
             };
             let mask = (mask_len > 0).then(|| &masks[row * mask_len..(row + 1) * mask_len]);
-            let action = if head.is_discrete() {
-                ActionMut::Index(bytemuck::cast_slice_mut(action))
-            } else {
-                ActionMut::Real(bytemuck::cast_slice_mut(action))
-            };
+            let action = bytemuck::cast_slice_mut(action);
             chosen.log_probs[row] = head
                 .choose(choice, logits, &self.log_std, mask, uniform, action)
                 .map_err(|error| Unusable {

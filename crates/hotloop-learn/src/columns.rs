@@ -36,14 +36,9 @@ impl Columns {
     ) -> Self {
         let n = capacity as i64;
         let column = |shape: &[i64], kind| Tensor::zeros(shape, (kind, Device::Cpu));
-        let action_kind = if head.is_discrete() {
-            Kind::Int
-        } else {
-            Kind::Float
-        };
         let room = Minibatch {
             observations: column(&[n, plan.features() as i64], Kind::Float),
-            actions: column(&[n, head.action_len() as i64], action_kind),
+            actions: column(&[n, head.action_len() as i64], Kind::Int),
             old_log_probs: column(&[n], Kind::Float),
             old_values: column(&[n], Kind::Float),
             advantages: column(&[n], Kind::Float),

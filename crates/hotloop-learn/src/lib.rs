@@ -2,7 +2,7 @@
 //!
 //! Everything that touches libtorch lives here: no other crate below this one names a tensor. The
 //! pieces, from the inside out: [`kernels`] on host memory; [`params`], one flat arena per network;
-//! [`net`], the actor-critic perceptron and its gradient; [`dist`], action distributions;
+//! [`net`], the actor-critic network and its gradient; [`dist`], action distributions;
 //! [`algo`], losses; [`optim`], Adam; [`shards`], gradients on several threads; [`checkpoint`],
 //! weights and state on disk; [`device`], where tensors live.
 
@@ -26,12 +26,12 @@ pub mod published;
 pub mod shards;
 pub mod state;
 
-pub use actor::{Actor, ActorPolicy, head_of};
+pub use actor::{Actor, ActorPolicy, BoxHead, head_of};
 pub use algo::{A2c, Algorithm, Appo, Impala, Ppo};
-pub use dist::{Choice, HeadSpec};
+pub use dist::{Choice, Deviation, HeadPart, HeadSpec};
 pub use error::LearnError;
 pub use learner::{Learner, LearnerSpec, UpdateStats};
-pub use net::{ActorCritic, MlpSpec};
+pub use net::{ActorCritic, Body, MlpSpec, NetworkSpec};
 pub use normalize::{Normalizer, NormalizerSpec};
 pub use optim::{AdamCounters, AdamSpec};
 pub use params::Params;

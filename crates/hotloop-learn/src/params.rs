@@ -47,7 +47,6 @@ impl ParamLayout {
             shape: shape.to_vec(),
             offset: self.total,
         };
-        debug_assert!(self.entries.iter().all(|e| e.name != entry.name));
         self.total += entry.len();
         self.entries.push(entry);
         self.entries.len() - 1

@@ -288,7 +288,7 @@ mod tests {
             hidden: vec![32, 32],
             activation: Activation::Tanh,
             shared: true,
-            head: HeadSpec::Categorical { n: 3 },
+            head: HeadSpec::categorical(3),
             fast: true,
         };
         Arc::new(ActorCritic::new(spec).unwrap())

@@ -2,24 +2,31 @@
 
 use crate::Error;
 use crate::config::{Activation, Config, OnFault, Scheduler};
-use hotloop_env::{FeaturePlan, Spaces};
+use hotloop_env::{FeatureSpec, Spaces};
 use hotloop_learn::{
-    ActorCritic, AdamSpec, Algorithm, LearnerSpec, MlpSpec, NormalizerSpec, Ppo, head_of, net,
+    ActorCritic, AdamSpec, Algorithm, BoxHead, Deviation, LearnerSpec, NetworkSpec, NormalizerSpec,
+    Ppo, head_of, net,
 };
 use hotloop_rollout::{RolloutConfig, RolloutError};
 use std::sync::Arc;
 
 /// The network of a configuration, for environments of these spaces.
 pub(crate) fn network(config: &Config, spaces: &Spaces) -> Result<ActorCritic, Error> {
-    let spec = MlpSpec {
-        inputs: FeaturePlan::new(&spaces.observation).features(),
-        hidden: config.network.hidden.clone(),
-        activation: match config.network.activation {
-            Activation::Tanh => net::Activation::Tanh,
-            Activation::Relu => net::Activation::Relu,
-        },
+    let boxes = BoxHead {
+        deviation: Deviation::Free,
+        squash: false,
+    };
+    let spec = NetworkSpec {
+        inputs: FeatureSpec::new(&spaces.observation),
+        body: Arc::new(net::Mlp {
+            hidden: config.network.hidden.clone(),
+            activation: match config.network.activation {
+                Activation::Tanh => net::Activation::Tanh,
+                Activation::Relu => net::Activation::Relu,
+            },
+        }),
         shared: config.network.shared,
-        head: head_of(&spaces.action)?,
+        head: head_of(&spaces.action, boxes)?,
         fast: config.network.fast,
     };
     let net = ActorCritic::new(spec)?;

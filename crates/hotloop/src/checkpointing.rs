@@ -26,8 +26,8 @@ struct State {
     wall_s: f64,
     best_return: Option<f64>,
     adam: AdamCounters,
-    /// The one setting of the network that the shapes of its weights do not tell.
-    activation: Activation,
+    /// Of a perceptron's hidden layers: what the shapes of its weights do not tell.
+    activation: Option<Activation>,
 }
 
 /// A version as overlapped rollouts act with it while the learner is one ahead.
@@ -94,7 +94,7 @@ pub(crate) fn save(dir: &Path, name: &str, contents: &Contents<'_>) -> Result<()
         wall_s: contents.wall_s,
         best_return: progress.best_return,
         adam: learner.adam().counters(),
-        activation: learner.net().spec().activation,
+        activation: learner.net().spec().activation(),
     };
     snapshot.state = serde_json::to_value(state).map_err(|e| refuse(dir, name, e))?;
     checkpoint::save(dir, name, &snapshot)?;
@@ -119,12 +119,13 @@ pub(crate) fn load(dir: &Path, name: &str, learner: &mut Learner) -> Result<Load
     let snapshot = checkpoint::load(dir, name)?;
     let state: State =
         serde_json::from_value(snapshot.state.clone()).map_err(|e| refuse(dir, name, e))?;
-    let activation = learner.net().spec().activation;
-    if state.activation != activation {
+    let activation = learner.net().spec().activation();
+    if let (Some(then), Some(now)) = (state.activation, activation)
+        && then != now
+    {
         let reason = format!(
-            "it was trained with network.activation = {:?}, which is {activation:?} now; leave it as it \
-             was, or start a new run",
-            state.activation
+            "it was trained with network.activation = {then:?}, which is {now:?} now; leave it as it \
+             was, or start a new run"
         )
         .to_lowercase();
         return Err(refuse(dir, name, reason));

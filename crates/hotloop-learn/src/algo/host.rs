@@ -1,15 +1,12 @@
 //! A minibatch's columns as slices, for losses that differentiate themselves.
 
 use super::Minibatch;
-use crate::{
-    dist::{ActionRef, HeadSpec},
-    memory,
-};
+use crate::memory;
 use std::borrow::Cow;
 
 /// A minibatch's columns as slices.
 pub(super) struct HostColumns<'a> {
-    pub(super) actions: ActionRef<'a>,
+    pub(super) actions: &'a [i32],
     pub(super) old_log_probs: &'a [f32],
     pub(super) old_values: &'a [f32],
     pub(super) advantages: &'a [f32],
@@ -19,16 +16,12 @@ pub(super) struct HostColumns<'a> {
 }
 
 impl<'a> HostColumns<'a> {
-    pub(super) fn new(head: &HeadSpec, batch: &'a Minibatch) -> Self {
+    pub(super) fn new(batch: &'a Minibatch) -> Self {
         // SAFETY: a minibatch is only read while losses over it are computed.
         unsafe {
             let valid = memory::u8s(&batch.valid);
             Self {
-                actions: if head.is_discrete() {
-                    ActionRef::Index(memory::i32s(&batch.actions))
-                } else {
-                    ActionRef::Real(memory::f32s(&batch.actions))
-                },
+                actions: memory::i32s(&batch.actions),
                 old_log_probs: memory::f32s(&batch.old_log_probs),
                 old_values: memory::f32s(&batch.old_values),
                 advantages: memory::f32s(&batch.advantages),

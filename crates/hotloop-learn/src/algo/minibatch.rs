@@ -12,7 +12,7 @@ use tch::{Device, Kind, Tensor};
 pub struct Minibatch {
     /// What the network is evaluated on, `[n, inputs]` f32.
     pub observations: Tensor,
-    /// Stored actions, `[n, action_len]`, i32 or f32.
+    /// Stored actions, `[n, action_len]` i32: choices, and the bits of real numbers (`view_dtype` reads them).
     pub actions: Tensor,
     /// Log-probabilities of the actions when they were chosen, `[n]` f32.
     pub old_log_probs: Tensor,
@@ -123,16 +123,11 @@ impl Minibatch {
     /// Naming the first column that does not fit, with its shape and the one expected.
     pub fn check(&self, head: &HeadSpec) -> Result<(), LearnError> {
         let n = self.rows();
-        let action = if head.is_discrete() {
-            Kind::Int
-        } else {
-            Kind::Float
-        };
         shaped(
             "actions",
             &self.actions,
             &[n, head.action_len() as i64],
-            action,
+            Kind::Int,
         )?;
         for (what, t) in [
             ("old log-probs", &self.old_log_probs),

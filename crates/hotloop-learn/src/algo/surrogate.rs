@@ -175,7 +175,7 @@ impl Surrogate {
         grads: HeadGrads<'_>,
     ) -> Result<Vec<f64>, LearnError> {
         cx.batch.check(cx.head)?;
-        let batch = HostColumns::new(cx.head, cx.batch);
+        let batch = HostColumns::new(cx.batch);
         let entropy_coef = self.entropy_coef as f32;
         let (clip, most) = match self.policy {
             PolicyTerm::Clipped(clip) => (clip as f32, self.rho_clip),

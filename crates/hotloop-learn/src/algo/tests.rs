@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::{
+    dist::{Deviation, HeadPart},
     net::{Activation, ActorCritic, MlpSpec},
     params::Params,
 };
 use hotloop_math::{Schedule, VTrace};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use tch::{Device, Kind, Tensor};
 
 /// A minibatch of rows that differ in nothing but what a test sets.
@@ -94,7 +95,7 @@ fn policy_only() -> Ppo {
     }
 }
 
-const TWO: HeadSpec = HeadSpec::Categorical { n: 2 };
+static TWO: LazyLock<HeadSpec> = LazyLock::new(|| HeadSpec::categorical(2));
 
 /// Every algorithm, with nothing but its policy term.
 fn policy_terms() -> Vec<Box<dyn Algorithm>> {
@@ -278,7 +279,7 @@ fn br_21_normalized_advantages_enter_both_branches() {
 
 #[test]
 fn br_25_the_loss_of_equal_rows_is_that_of_one_and_ranks_must_match() {
-    let head = HeadSpec::MultiCategorical { sizes: vec![2, 3] };
+    let head = HeadSpec::multi_categorical(&[2, 3]);
     let z = [0.0, 0.0, 0.2f32.ln(), 0.3f32.ln(), 0.5f32.ln()];
     let ppo = Ppo {
         value_coef: 0.0,
@@ -400,7 +401,7 @@ fn br_28_inside_the_clip_rounding_does_not_take_the_slope() {
 
 #[test]
 fn invalid_rows_enter_nothing_even_when_they_hold_nan() {
-    let head = HeadSpec::Categorical { n: 2 };
+    let head = HeadSpec::categorical(2).masked();
     let actions = |n| Tensor::zeros([n, 1], (Kind::Int, Device::Cpu));
     let mut one = batch(1, actions(1));
     one.advantages = one.advantages.fill(0.5);
@@ -424,18 +425,25 @@ fn invalid_rows_enter_nothing_even_when_they_hold_nan() {
 #[test]
 fn gradients_agree_and_shards_add_up() {
     for head in [
-        HeadSpec::Categorical { n: 2 },
-        HeadSpec::Categorical { n: 5 },
-        HeadSpec::MultiCategorical { sizes: vec![3, 2] },
-        HeadSpec::Gaussian {
-            dim: 2,
-            squash: false,
-        },
-        HeadSpec::Gaussian {
-            dim: 2,
-            squash: true,
-        },
+        HeadSpec::categorical(2),
+        HeadSpec::categorical(5).masked(),
+        HeadSpec::multi_categorical(&[3, 2]).masked(),
+        HeadSpec::gaussian(2),
+        HeadSpec::gaussian(2).squashed(),
+        HeadSpec::from_iter([
+            HeadPart::Categorical {
+                sizes: vec![2],
+                masked: false,
+            },
+            HeadPart::Gaussian {
+                dim: 2,
+                deviation: Deviation::State,
+                squash: false,
+            },
+        ]),
     ] {
+        let discrete = |part: &HeadPart| matches!(part, HeadPart::Categorical { .. });
+        let choices = head.parts().filter(|p| discrete(p)).count();
         let spec = |fast| MlpSpec {
             inputs: 3,
             hidden: vec![16],
@@ -449,22 +457,35 @@ fn gradients_agree_and_shards_add_up() {
         let params = net.init(3, Device::Cpu).unwrap();
         let n = 48i64;
         let noise = |k: i64, f: f64| (Tensor::arange(n * k, (Kind::Float, Device::Cpu)) * f).sin();
-        let actions = if head.is_discrete() {
-            Tensor::arange(n * head.action_len() as i64, (Kind::Int, Device::Cpu)).remainder(2)
+        // Choices first, then the bits of real numbers.
+        let len = head.action_len() as i64;
+        let discrete = Tensor::arange(n * len, (Kind::Int, Device::Cpu))
+            .remainder(2)
+            .view([n, len]);
+        let real = noise(len, 1.7).view([n, len]).view_dtype(Kind::Int);
+        let first = if choices > 0 && choices < head.parts().count() {
+            1
         } else {
-            noise(2, 1.7)
+            len * choices as i64
         };
-        let mut b = batch(n as usize, actions.view([n, -1]));
+        let actions = Tensor::cat(
+            &[
+                discrete.narrow(1, 0, first),
+                real.narrow(1, first, len - first),
+            ],
+            1,
+        );
+        let mut b = batch(n as usize, actions);
         b.observations = noise(3, 0.9).view([n, 3]);
         b.advantages = noise(1, 2.3);
         b.targets = noise(1, 0.4);
-        b.old_log_probs = noise(1, 1.1) * 0.3 - if head.is_discrete() { 1.0 } else { 2.5 };
+        b.old_log_probs = noise(1, 1.1) * 0.3 - if choices > 0 { 1.0 } else { 2.5 };
         b.valid = Tensor::arange(n, (Kind::Int, Device::Cpu))
             .remainder(5)
             .ne(3)
             .to_kind(Kind::Uint8);
         b.valid_count = b.valid.sum(Kind::Float).double_value(&[]);
-        if head.is_discrete() {
+        if head.mask_len() > 0 {
             let width = head.mask_len() as i64;
             // The first two of each dimension stay allowed; the rest vary.
             let mask = Tensor::ones([n, width], (Kind::Uint8, Device::Cpu));
@@ -530,7 +551,7 @@ fn rows_are_selected_together() {
     assert_eq!((b.units(), b.unit()), (3, 1));
     b.valid_count = 0.0;
     assert!(
-        b.check(&TWO)
+        b.check(&TWO.clone().masked())
             .unwrap_err()
             .to_string()
             .contains("valid row count is 0")

@@ -15,7 +15,7 @@ fn net(hidden: usize, actions: usize) -> ActorCritic {
         hidden: vec![hidden],
         activation: Activation::Tanh,
         shared: true,
-        head: HeadSpec::Categorical { n: actions },
+        head: HeadSpec::categorical(actions),
         fast: true,
     })
     .unwrap()

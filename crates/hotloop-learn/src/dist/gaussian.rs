@@ -10,6 +10,34 @@ use std::f32::consts::{LN_2, TAU};
 /// ln √(2π)
 const HALF_LN_TAU: f32 = 0.918_938_5;
 
+/// Log deviations that the network gives lie within these bounds (Haarnoja et al. 2018, in their code).
+pub(super) const LOG_STD: std::ops::RangeInclusive<f32> = -20.0..=2.0;
+
+/// Means, and as many log deviations.
+#[derive(Clone, Copy)]
+pub(super) struct Outputs<'a> {
+    pub(super) means: &'a [f32],
+    pub(super) log_std: &'a [f32],
+    /// Whether the network gave the log deviations, which then are bounded.
+    pub(super) bounded: bool,
+}
+
+impl Outputs<'_> {
+    #[inline]
+    fn log_std(&self, i: usize) -> f32 {
+        if self.bounded {
+            self.log_std[i].clamp(*LOG_STD.start(), *LOG_STD.end())
+        } else {
+            self.log_std[i]
+        }
+    }
+
+    /// Whether the log deviation follows what the network gives.
+    fn is_free(&self, i: usize) -> bool {
+        !self.bounded || LOG_STD.contains(&self.log_std[i])
+    }
+}
+
 /// log(1 − tanh²u)
 #[inline]
 fn log_slope(u: f32) -> f32 {
@@ -28,16 +56,20 @@ pub(super) struct Density {
 #[inline]
 pub(super) fn choose(
     choice: Choice,
-    means: &[f32],
-    log_std: &[f32],
+    outputs: Outputs<'_>,
     squash: bool,
     mut uniform: impl FnMut() -> f32,
     action: &mut [f32],
 ) -> Result<f32, DistError> {
-    assert_eq!(means.len(), log_std.len(), "one log deviation per mean");
+    let means = outputs.means;
+    assert_eq!(
+        means.len(),
+        outputs.log_std.len(),
+        "one log deviation per mean"
+    );
     assert_eq!(means.len(), action.len(), "one action element per mean");
     let mut spare = None;
-    for ((a, mean), log_std) in action.iter_mut().zip(means).zip(log_std) {
+    for (i, (a, mean)) in action.iter_mut().zip(means).enumerate() {
         *a = *mean;
         if choice == Choice::Sample {
             // Box–Muller; 1 − u lies in (0, 1], so that the logarithm is finite.
@@ -47,22 +79,23 @@ pub(super) fn choose(
                 spare = Some(radius * sin);
                 radius * cos
             });
-            *a += log_std.exp() * normal;
+            *a += outputs.log_std(i).exp() * normal;
         }
     }
-    let log_prob = density(means, log_std, squash, action).log_prob;
+    let log_prob = density(outputs, squash, action).log_prob;
     if log_prob.is_finite() {
         return Ok(log_prob);
     }
-    let finite = |i: &usize| means[*i].is_finite() && log_std[*i].exp().is_normal();
+    let finite = |i: &usize| means[*i].is_finite() && outputs.log_std(*i).exp().is_normal();
     let dimension = (0..means.len()).find(|i| !finite(i)).unwrap_or(0);
     Err(DistError::NotFinite { dimension })
 }
 
 #[inline]
-pub(super) fn density(means: &[f32], log_std: &[f32], squash: bool, action: &[f32]) -> Density {
+pub(super) fn density(outputs: Outputs<'_>, squash: bool, action: &[f32]) -> Density {
     let mut d = Density::default();
-    for ((a, mean), log_std) in action.iter().zip(means).zip(log_std) {
+    for (i, (a, mean)) in action.iter().zip(outputs.means).enumerate() {
+        let log_std = outputs.log_std(i);
         let z = (a - mean) * (-log_std).exp();
         d.log_prob += -0.5 * z * z - log_std - HALF_LN_TAU;
         d.entropy += 0.5 + HALF_LN_TAU + log_std;
@@ -76,12 +109,11 @@ pub(super) fn density(means: &[f32], log_std: &[f32], squash: bool, action: &[f3
     d
 }
 
-/// The squash's correction depends on the stored sample alone and has no gradient. The pair holds the
-/// loss's gradients at the log-probability and at the entropy.
+/// The gradients are added. The squash's correction depends on the stored sample alone and has none. The pair holds
+/// the loss's gradients at the log-probability and at the entropy.
 #[inline]
 pub(super) fn backward(
-    means: &[f32],
-    log_std: &[f32],
+    outputs: Outputs<'_>,
     squash: bool,
     action: &[f32],
     (at_log_prob, at_entropy): (f32, f32),
@@ -93,10 +125,12 @@ pub(super) fn backward(
     } else {
         (at_log_prob, at_entropy)
     };
-    for (i, (a, mean)) in action.iter().zip(means).enumerate() {
-        let inverse = (-log_std[i]).exp();
+    for (i, (a, mean)) in action.iter().zip(outputs.means).enumerate() {
+        let inverse = (-outputs.log_std(i)).exp();
         let z = (a - mean) * inverse;
-        d_means[i] = at_log_prob * z * inverse;
-        d_log_std[i] += at_log_prob * (z * z - 1.0) + at_entropy;
+        d_means[i] += at_log_prob * z * inverse;
+        if outputs.is_free(i) {
+            d_log_std[i] += at_log_prob * (z * z - 1.0) + at_entropy;
+        }
     }
 }

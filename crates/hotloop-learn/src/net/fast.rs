@@ -4,7 +4,7 @@
 //! cache from one product to the next. A row's outputs do not depend on the rows around it: what
 //! inference said of a row and what the learner says of it with the same weights are the same bits.
 
-use super::{Activation, ActorCritic, Dense, Outputs, Tower};
+use super::{Activation, Outputs};
 use crate::{
     error::LearnError,
     kernels, memory,
@@ -21,6 +21,47 @@ const BLOCK: usize = 48;
 /// Below so many inputs the gradient of a weight is summed transposed, so that its long side runs
 /// along the vector registers.
 const NARROW: usize = 16;
+
+/// One linear layer as a range of the arena; several heads on one trunk are one of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dense {
+    /// Offset of the weight, `[outputs, inputs]`.
+    pub(super) weight: usize,
+    /// Offset of the bias, `[outputs]`.
+    pub(super) bias: usize,
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
+}
+
+/// Fully connected hidden layers and, last, the heads on top of them as one layer.
+#[derive(Clone, Debug)]
+pub(super) struct Tower {
+    pub(super) dense: Vec<Dense>,
+    /// Whether the policy's outputs are among those of the heads; then they come first.
+    pub(super) policy: bool,
+    /// Whether the value is; then it comes last.
+    pub(super) value: bool,
+}
+
+/// A network of fully connected layers alone, as the kernels see it.
+#[derive(Clone, Debug)]
+pub(super) struct Perceptron {
+    pub(super) inputs: usize,
+    pub(super) activation: Activation,
+    pub(super) towers: Vec<Tower>,
+    /// Policy outputs per row.
+    pub(super) width: usize,
+    /// Index of the free log deviations among the parameters.
+    pub(super) log_std: Option<usize>,
+}
+
+impl Perceptron {
+    /// Elements of the largest weight.
+    pub(super) fn largest_weight(&self) -> usize {
+        let all = self.towers.iter().flat_map(|tower| &tower.dense);
+        all.map(|d| d.inputs * d.outputs).max().unwrap_or(0)
+    }
+}
 
 /// Memory that a thread uses again and again.
 #[derive(Default)]
@@ -60,13 +101,7 @@ fn first(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
 }
 
 /// Evaluates rows `x`, writing head `[n, outputs]` and values `[n]`.
-pub(super) fn forward(
-    net: &ActorCritic,
-    w: &[f32],
-    x: &[f32],
-    head: &mut [f32],
-    value: &mut [f32],
-) {
+pub(super) fn forward(net: &Perceptron, w: &[f32], x: &[f32], head: &mut [f32], value: &mut [f32]) {
     Scratch::with(|s| {
         s.hidden.resize_with(s.hidden.len().max(1), Vec::new);
         let Scratch {
@@ -99,7 +134,7 @@ pub(super) fn forward(
     reason = "scratch buffers are borrowed one by one"
 )]
 fn tower_forward(
-    net: &ActorCritic,
+    net: &Perceptron,
     tower: &Tower,
     w: &[f32],
     x: &[f32],
@@ -111,7 +146,7 @@ fn tower_forward(
     value: &mut [f32],
 ) {
     let (layers, heads) = tower.split();
-    let inputs = net.spec.inputs;
+    let inputs = net.inputs;
     let packed = first(
         packed,
         tower
@@ -133,7 +168,7 @@ fn tower_forward(
         kept * layers.iter().map(|d| d.outputs).sum::<usize>(),
     );
     let out = first(out, BLOCK * heads.outputs);
-    let width = net.spec.head.outputs();
+    let width = net.width;
     for (b, x) in x.chunks(BLOCK * inputs).enumerate() {
         let (row, rows) = (b * BLOCK, x.len() / inputs);
         let at = if kept > BLOCK { row } else { 0 };
@@ -142,7 +177,7 @@ fn tower_forward(
             let (layer, after) = free.split_at_mut(kept * d.outputs);
             let h = &mut layer[at * d.outputs..(at + rows) * d.outputs];
             kernels::matmul(input, d.inputs, panel, d.outputs, h);
-            match net.spec.activation {
+            match net.activation {
                 Activation::Tanh => kernels::bias_tanh(h, d.bias(w)),
                 Activation::Relu => kernels::bias_relu(h, d.bias(w)),
             }
@@ -158,10 +193,10 @@ fn tower_forward(
         );
         kernels::bias_add(out, heads.bias(w));
         for (i, out) in out.chunks_exact(heads.outputs).enumerate() {
-            if tower.policy.is_some() {
+            if tower.policy {
                 head[(row + i) * width..][..width].copy_from_slice(&out[..width]);
             }
-            if tower.value.is_some() {
+            if tower.value {
                 value[row + i] = out[heads.outputs - 1];
             }
         }
@@ -169,14 +204,14 @@ fn tower_forward(
 }
 
 pub(super) fn gradient(
-    net: &ActorCritic,
+    net: &Perceptron,
     params: &Params,
     x: &Tensor,
     objective: &dyn Objective,
     grads: &mut Params,
 ) -> Result<Vec<f64>, LearnError> {
     let _guard = tch::no_grad_guard();
-    let (n, width) = (x.size()[0], net.spec.head.outputs());
+    let (n, width) = (x.size()[0], net.width);
     // SAFETY: weights are only written between passes, by the owner of the arena; the rows are
     // lent for this call.
     let (w, x) = unsafe { (params.host(), memory::f32s(x)) };
@@ -234,7 +269,7 @@ struct OutputGrads {
 
 /// The objective's own gradients, if it has them.
 fn by_hand(
-    net: &ActorCritic,
+    net: &Perceptron,
     outputs: &Outputs,
     objective: &dyn Objective,
     grads: &mut Params,
@@ -250,7 +285,7 @@ fn by_hand(
             Some(t) => unsafe { memory::f32s(t) },
             None => &[],
         },
-        width: net.spec.head.outputs(),
+        width: net.width,
     };
     let into = HeadGrads {
         // SAFETY: made just above, no other handle.
@@ -269,7 +304,7 @@ fn by_hand(
 
 /// The objective differentiated by autograd, down to the outputs and no further.
 fn by_autograd(
-    net: &ActorCritic,
+    net: &Perceptron,
     outputs: Outputs,
     objective: &dyn Objective,
     grads: &mut Params,
@@ -308,7 +343,7 @@ fn by_autograd(
     reason = "the pass's inputs, its scratch and its result"
 )]
 fn tower_backward(
-    net: &ActorCritic,
+    net: &Perceptron,
     tower: &Tower,
     w: &[f32],
     x: &[f32],
@@ -319,7 +354,7 @@ fn tower_backward(
     g: &mut [f32],
 ) {
     let (layers, heads) = tower.split();
-    let (inputs, width) = (net.spec.inputs, net.spec.head.outputs());
+    let (inputs, width) = (net.inputs, net.width);
     let kept = (x.len() / inputs).max(BLOCK);
     let Scratch {
         packed,
@@ -357,10 +392,10 @@ fn tower_backward(
         let (row, rows) = (b * BLOCK, x.len() / inputs);
         let at_heads = &mut out[..rows * heads.outputs];
         for (i, out) in at_heads.chunks_exact_mut(heads.outputs).enumerate() {
-            if tower.policy.is_some() {
+            if tower.policy {
                 out[..width].copy_from_slice(&d_head[(row + i) * width..][..width]);
             }
-            if tower.value.is_some() {
+            if tower.value {
                 out[heads.outputs - 1] = d_value[row + i];
             }
         }
@@ -388,7 +423,7 @@ fn tower_backward(
             let (next, columns) = (&mut below[..rows * dense.inputs], dense.inputs);
             kernels::matmul(dz, dense.outputs, panels[i - 1], columns, next);
             let bias = &mut g[layers[i - 1].bias..][..columns];
-            match net.spec.activation {
+            match net.activation {
                 Activation::Tanh => kernels::tanh_backward(next, input(i), bias),
                 Activation::Relu => kernels::relu_backward(next, input(i), bias),
             }

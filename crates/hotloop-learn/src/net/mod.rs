@@ -1,22 +1,30 @@
-//! The actor-critic multilayer perceptron: its parameters, its forward pass and its gradient.
+//! The actor-critic network: a body that makes a hidden vector of an observation's features, one for both or one each
+//! for actor and critic, and the heads on top of it.
 //!
-//! Two implementations of the same function: `plain` runs everything through autograd, on any
-//! device; `fast` is [`crate::kernels`] on host memory with a hand-written backward pass. They agree to rounding, which the tests assert.
+//! Two implementations of the same function: `plain` runs any body through autograd, on any device; `fast` is
+//! [`crate::kernels`] on host memory with a hand-written backward pass, for fully connected layers. They agree to
+//! rounding, which the tests assert.
 
+mod body;
 mod fast;
+mod mlp;
 mod plain;
 #[expect(dead_code, reason = "networks get recurrent cores next")]
 mod recurrent;
 #[cfg(test)]
 mod tests;
 
+pub use body::{Body, Init, ParamBuilder, Views};
+pub use mlp::{Activation, Mlp, MlpSpec};
+
 use crate::{
     dist::HeadSpec,
     error::LearnError,
-    init, memory,
+    memory,
     objective::Objective,
     params::{ParamLayout, Params},
 };
+use hotloop_env::FeatureSpec;
 use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 
@@ -26,41 +34,36 @@ pub use recurrent::{CellKind, RecurrentSpec};
 /// holds. libtorch's blocked products are better beyond.
 const LARGEST_WEIGHT: usize = 1 << 17;
 
-/// Nonlinearity of the hidden layers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Activation {
-    /// Hyperbolic tangent.
-    Tanh,
-    /// Rectifier.
-    Relu,
-}
-
-/// Shape of an actor-critic perceptron.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MlpSpec {
+/// What a network is made of.
+#[derive(Clone, Debug)]
+pub struct NetworkSpec {
     /// Features of one observation.
-    pub inputs: usize,
-    /// Width of each hidden layer.
-    pub hidden: Vec<usize>,
-    /// Nonlinearity after each hidden layer.
-    pub activation: Activation,
-    /// Whether policy and value share their hidden layers.
+    pub inputs: FeatureSpec,
+    /// What comes before the heads.
+    pub body: Arc<dyn Body>,
+    /// Whether policy and value share their body.
     pub shared: bool,
     /// Action distribution, which fixes the policy's outputs.
     pub head: HeadSpec,
-    /// Whether to use the hand-written kernels where they apply (dense f32 in host memory).
+    /// Whether to use the hand-written kernels where they apply (perceptrons, dense f32 in host memory).
     pub fast: bool,
+}
+
+impl NetworkSpec {
+    /// Nonlinearity of the body's hidden layers, if it is a perceptron.
+    pub fn activation(&self) -> Option<Activation> {
+        self.body.perceptron().map(|mlp| mlp.activation)
+    }
 }
 
 /// What the network says about `n` rows.
 #[derive(Debug)]
 pub struct Outputs {
-    /// Logits or means, `[n, outputs]`.
+    /// Logits, means and log deviations, `[n, outputs]`.
     pub head: Tensor,
     /// State values, `[n]`.
     pub value: Tensor,
-    /// Log standard deviations `[dim]` of a Gaussian head; they do not depend on the state.
+    /// Log standard deviations `[dims]` of Gaussians that do not depend on the state.
     pub log_std: Option<Tensor>,
 }
 
@@ -71,23 +74,13 @@ struct Linear {
     bias: usize,
 }
 
-/// One linear layer as a range of the arena; several heads on one trunk are one of them.
-#[derive(Clone, Copy, Debug)]
-struct Dense {
-    /// Offset of the weight, `[outputs, inputs]`.
-    weight: usize,
-    /// Offset of the bias, `[outputs]`.
-    bias: usize,
-    inputs: usize,
-    outputs: usize,
-}
-
-/// A stack of hidden layers and the heads on top of it.
+/// A body and the heads on top of it.
 #[derive(Clone, Debug)]
 struct Tower {
-    layers: Vec<Linear>,
-    /// The hidden layers and, last, the heads together.
-    dense: Vec<Dense>,
+    /// What the names of the body's parameters begin with.
+    name: &'static str,
+    /// Width of the hidden vector.
+    width: usize,
     policy: Option<Linear>,
     value: Option<Linear>,
 }
@@ -95,52 +88,81 @@ struct Tower {
 /// The network: knows where its parameters lie, holds none itself.
 #[derive(Clone, Debug)]
 pub struct ActorCritic {
-    spec: MlpSpec,
+    spec: NetworkSpec,
     layout: Arc<ParamLayout>,
+    inits: Vec<Init>,
     towers: Vec<Tower>,
     log_std: Option<usize>,
+    perceptron: Option<fast::Perceptron>,
 }
 
 impl ActorCritic {
-    /// Lays out the parameters of `spec`.
+    /// Lays out the parameters of a [`NetworkSpec`] or [`MlpSpec`]: those of the body under `trunk`, or under `actor`
+    /// and `critic`, `policy`, `value`, and `log_std`.
     ///
     /// # Errors
-    /// If a width is zero or the head has no outputs.
-    pub fn new(spec: MlpSpec) -> Result<Self, LearnError> {
-        let outputs = spec.head.outputs();
-        if spec.inputs == 0 || spec.hidden.contains(&0) || outputs == 0 {
-            return Err(LearnError::Spec {
-                what: "network",
-                reason: format!(
-                    "{} inputs, hidden layers {:?} and {outputs} policy outputs; every width must \
-                     be at least 1",
-                    spec.inputs, spec.hidden
-                ),
-            });
+    /// If the body does not fit the features, declares a name twice or an empty parameter, or the head has no outputs.
+    pub fn new(spec: impl Into<NetworkSpec>) -> Result<Self, LearnError> {
+        let spec = spec.into();
+        let refuse = |reason: String| LearnError::Spec {
+            what: "network",
+            reason,
+        };
+        if spec.head.outputs() == 0 {
+            return Err(refuse("the policy has no outputs; one is needed".into()));
         }
-        let mut layout = ParamLayout::default();
+        let (mut layout, mut inits) = (ParamLayout::default(), vec![]);
         let towers = if spec.shared {
-            vec![tower(&mut layout, &spec, "trunk", true, true)]
+            vec![tower(&mut layout, &mut inits, &spec, "trunk", true, true)?]
         } else {
             vec![
-                tower(&mut layout, &spec, "actor", true, false),
-                tower(&mut layout, &spec, "critic", false, true),
+                tower(&mut layout, &mut inits, &spec, "actor", true, false)?,
+                tower(&mut layout, &mut inits, &spec, "critic", false, true)?,
             ]
         };
-        let log_std = spec
-            .head
-            .log_std_dim()
-            .map(|dim| layout.push("log_std", &[dim as i64]));
+        let log_std = spec.head.log_std_dim().map(|dim| {
+            inits.push(Init::Constant(0.0));
+            layout.push("log_std", &[dim as i64])
+        });
+        let mut names: Vec<&str> = layout.entries().iter().map(|e| e.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(refuse(format!(
+                "parameter {:?} is declared twice",
+                twice[0]
+            )));
+        }
+        if let Some(empty) = layout.entries().iter().find(|e| e.is_empty()) {
+            return Err(refuse(format!(
+                "parameter {:?} has shape {:?}; every width must be at least 1",
+                empty.name, empty.shape
+            )));
+        }
+        let perceptron = match spec.body.perceptron() {
+            Some(mlp) if spec.fast => Some(fast::Perceptron {
+                inputs: spec.inputs.len(),
+                activation: mlp.activation,
+                towers: towers
+                    .iter()
+                    .map(|tower| dense(&layout, tower, mlp.hidden.len()))
+                    .collect(),
+                width: spec.head.outputs(),
+                log_std,
+            }),
+            _ => None,
+        };
         Ok(Self {
             spec,
             layout: Arc::new(layout),
+            inits,
             towers,
             log_std,
+            perceptron,
         })
     }
 
-    /// The shape this network was built from.
-    pub fn spec(&self) -> &MlpSpec {
+    /// What this network was built from.
+    pub fn spec(&self) -> &NetworkSpec {
         &self.spec
     }
 
@@ -149,41 +171,31 @@ impl ActorCritic {
         &self.layout
     }
 
-    /// Fresh weights: orthogonal with gain √2 for hidden layers, 0.01 for the policy head and 1 for
-    /// the value head, zero biases, log standard deviations 0 (the values of CleanRL's PPO; Huang et
-    /// al. 2022, "The 37 Implementation Details of PPO").
+    /// Fresh weights: the body's as it declared them; orthogonal with gain 0.01 for the policy head and 1 for the
+    /// value head, zero biases, log standard deviations 0 (the values of CleanRL's PPO; Huang et al. 2022, "The 37
+    /// Implementation Details of PPO").
     ///
     /// # Errors
     /// If the device fails.
     pub fn init(&self, seed: u64, device: Device) -> Result<Params, LearnError> {
         let mut elements = vec![0.0f32; self.layout.total()];
-        let mut fill = |linear: &Linear, gain: f64| {
-            let entry = &self.layout.entries()[linear.weight];
-            let (rows, cols) = (entry.shape[0] as usize, entry.shape[1] as usize);
-            let matrix = init::orthogonal(rows, cols, gain, seed, linear.weight as u64);
-            elements[entry.offset..entry.offset + entry.len()].copy_from_slice(&matrix);
-        };
-        for tower in &self.towers {
-            tower
-                .layers
-                .iter()
-                .for_each(|l| fill(l, std::f64::consts::SQRT_2));
-            tower.policy.iter().for_each(|l| fill(l, 0.01));
-            tower.value.iter().for_each(|l| fill(l, 1.0));
+        for (i, (entry, init)) in self.layout.entries().iter().zip(&self.inits).enumerate() {
+            let place = &mut elements[entry.offset..entry.offset + entry.len()];
+            init.fill(&entry.shape, seed, i, place);
         }
         Params::from_slice(Arc::clone(&self.layout), &elements, device)
     }
 
-    /// Evaluates rows `x` `[n, inputs]`, without gradients.
+    /// Evaluates rows `x` `[n, features]`, without gradients.
     ///
     /// # Errors
     /// If `x` has another shape, or libtorch fails.
     pub fn forward(&self, params: &Params, x: &Tensor) -> Result<Outputs, LearnError> {
         self.check(params, x)?;
         let _guard = tch::no_grad_guard();
-        if !self.fast_applies(params, x) {
+        let Some(perceptron) = self.fast(params, x) else {
             return plain::forward(self, &plain::views(self, params), x);
-        }
+        };
         let (n, on_host) = (x.size()[0], (Kind::Float, Device::Cpu));
         let outputs = Outputs {
             head: Tensor::empty([n, self.spec.head.outputs() as i64], on_host),
@@ -198,12 +210,12 @@ impl ActorCritic {
                 memory::f32s_mut(&outputs.head),
                 memory::f32s_mut(&outputs.value),
             );
-            fast::forward(self, w, x, head, value);
+            fast::forward(perceptron, w, x, head, value);
         }
         Ok(outputs)
     }
 
-    /// The gradient of `objective` over rows `x` `[n, inputs]`, written (not added) into `grads`,
+    /// The gradient of `objective` over rows `x` `[n, features]`, written (not added) into `grads`,
     /// an arena of this network's layout. Returns the objective's statistics.
     ///
     /// # Errors
@@ -227,27 +239,19 @@ impl ActorCritic {
                 ),
             });
         }
-        if self.fast_applies(params, x) {
-            fast::gradient(self, params, x, objective, grads)
-        } else {
-            plain::gradient(self, params, x, objective, grads)
+        match self.fast(params, x) {
+            Some(perceptron) => fast::gradient(perceptron, params, x, objective, grads),
+            None => plain::gradient(self, params, x, objective, grads),
         }
     }
 
-    fn fast_applies(&self, params: &Params, x: &Tensor) -> bool {
-        memory::is_dense_host_f32(x) && self.kernels_apply(params)
-    }
-
-    /// Whether the weights are on the host, and small enough for the kernels.
-    fn kernels_apply(&self, params: &Params) -> bool {
-        let largest = |t: &Tower| t.dense.iter().map(|d| d.inputs * d.outputs).max();
-        self.spec.fast
-            && memory::is_dense_host_f32(params.flat())
-            && self
-                .towers
-                .iter()
-                .filter_map(largest)
-                .all(|n| n <= LARGEST_WEIGHT)
+    /// The network as the kernels see it, if they apply to these weights and rows.
+    fn fast(&self, params: &Params, x: &Tensor) -> Option<&fast::Perceptron> {
+        self.perceptron.as_ref().filter(|p| {
+            p.largest_weight() <= LARGEST_WEIGHT
+                && memory::is_dense_host_f32(x)
+                && memory::is_dense_host_f32(params.flat())
+        })
     }
 
     fn check(&self, params: &Params, x: &Tensor) -> Result<(), LearnError> {
@@ -259,10 +263,10 @@ impl ActorCritic {
             });
         }
         let size = x.size();
-        if size.len() != 2 || size[1] != self.spec.inputs as i64 {
+        if size.len() != 2 || size[1] != self.spec.inputs.len() as i64 {
             return Err(LearnError::Shape {
                 what: "observations handed to the network".into(),
-                expected: format!("[n, {}]", self.spec.inputs),
+                expected: format!("[n, {}]", self.spec.inputs.len()),
                 found: format!("{size:?}"),
             });
         }
@@ -272,52 +276,70 @@ impl ActorCritic {
 
 /// Lays out one tower. The heads' weights are neighbours, and so are their biases, so that a shared
 /// trunk can treat both heads as one matrix.
-fn tower(layout: &mut ParamLayout, spec: &MlpSpec, name: &str, policy: bool, value: bool) -> Tower {
-    let mut width = spec.inputs;
-    let mut layers = Vec::with_capacity(spec.hidden.len());
-    for (i, &next) in spec.hidden.iter().enumerate() {
-        layers.push(Linear {
-            weight: layout.push(format!("{name}.{i}.weight"), &[next as i64, width as i64]),
-            bias: layout.push(format!("{name}.{i}.bias"), &[next as i64]),
-        });
-        width = next;
-    }
-    let heads = [(policy, "policy", spec.head.outputs()), (value, "value", 1)];
+fn tower(
+    layout: &mut ParamLayout,
+    inits: &mut Vec<Init>,
+    spec: &NetworkSpec,
+    name: &'static str,
+    policy: bool,
+    value: bool,
+) -> Result<Tower, LearnError> {
+    let mut params = ParamBuilder::new(layout, inits, name);
+    let width = spec.body.build(&spec.inputs, &mut params)?;
+    let heads = [
+        (policy, "policy", spec.head.outputs(), 0.01),
+        (value, "value", 1, 1.0),
+    ];
     let wanted = || heads.iter().filter(|h| h.0);
     let weights: Vec<usize> = wanted()
-        .map(|(_, head, n)| layout.push(format!("{head}.weight"), &[*n as i64, width as i64]))
-        .collect();
-    let biases: Vec<usize> = wanted()
-        .map(|(_, head, n)| layout.push(format!("{head}.bias"), &[*n as i64]))
-        .collect();
-    let at = |i: usize| layout.entries()[i].offset;
-    let mut dense: Vec<Dense> = layers
-        .iter()
-        .map(|l: &Linear| {
-            let shape = &layout.entries()[l.weight].shape;
-            let (outputs, inputs) = (shape[0] as usize, shape[1] as usize);
-            Dense {
-                weight: at(l.weight),
-                bias: at(l.bias),
-                inputs,
-                outputs,
-            }
+        .map(|(_, head, n, gain)| {
+            inits.push(Init::Orthogonal { gain: *gain });
+            layout.push(format!("{head}.weight"), &[*n as i64, width as i64])
         })
         .collect();
-    dense.push(Dense {
-        weight: at(weights[0]),
-        bias: at(biases[0]),
-        inputs: width,
-        outputs: wanted().map(|h| h.2).sum(),
-    });
+    let biases: Vec<usize> = wanted()
+        .map(|(_, head, n, _)| {
+            inits.push(Init::Constant(0.0));
+            layout.push(format!("{head}.bias"), &[*n as i64])
+        })
+        .collect();
     let mut linears = weights
         .into_iter()
         .zip(biases)
         .map(|(weight, bias)| Linear { weight, bias });
-    Tower {
-        layers,
-        dense,
+    Ok(Tower {
+        name,
+        width,
         policy: if policy { linears.next() } else { None },
         value: if value { linears.next() } else { None },
+    })
+}
+
+/// A tower whose body is `layers` fully connected layers, as places in the arena. They lie before the heads, weight and
+/// bias by turns.
+fn dense(layout: &ParamLayout, tower: &Tower, layers: usize) -> fast::Tower {
+    let heads: Vec<Linear> = [tower.policy, tower.value].into_iter().flatten().collect();
+    let first = heads[0].weight - 2 * layers;
+    let place = |weight: usize, bias: usize| {
+        let (w, b) = (&layout.entries()[weight], &layout.entries()[bias]);
+        fast::Dense {
+            weight: w.offset,
+            bias: b.offset,
+            inputs: w.shape[1] as usize,
+            outputs: w.shape[0] as usize,
+        }
+    };
+    let mut dense: Vec<fast::Dense> = (0..layers)
+        .map(|i| place(first + 2 * i, first + 2 * i + 1))
+        .collect();
+    let outputs = |l: &Linear| layout.entries()[l.weight].shape[0] as usize;
+    dense.push(fast::Dense {
+        outputs: heads.iter().map(outputs).sum(),
+        ..place(heads[0].weight, heads[0].bias)
+    });
+    fast::Tower {
+        dense,
+        policy: tower.policy.is_some(),
+        value: tower.value.is_some(),
     }
 }

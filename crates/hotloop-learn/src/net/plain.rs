@@ -1,8 +1,8 @@
-//! The network through autograd: any device, any objective.
+//! The network through autograd: any device, any body, any objective.
 
-use super::{Activation, ActorCritic, Linear, Outputs};
-use crate::{error::LearnError, objective::Objective, params::Params};
-use tch::Tensor;
+use super::{ActorCritic, Outputs, Tower, Views};
+use crate::{dist::tensor::shaped, error::LearnError, objective::Objective, params::Params};
+use tch::{Kind, Tensor};
 
 /// The parameters as they are, for evaluation.
 pub(super) fn views(net: &ActorCritic, params: &Params) -> Vec<Tensor> {
@@ -16,29 +16,52 @@ pub(super) fn forward(
     params: &[Tensor],
     x: &Tensor,
 ) -> Result<Outputs, LearnError> {
-    let linear = |x: &Tensor, l: &Linear| x.f_linear(&params[l.weight], Some(&params[l.bias]));
     let (mut head, mut value) = (None, None);
     for tower in &net.towers {
-        let mut h = x.shallow_clone();
-        for layer in &tower.layers {
-            let z = linear(&h, layer)?;
-            h = match net.spec.activation {
-                Activation::Tanh => z.f_tanh()?,
-                Activation::Relu => z.f_relu()?,
-            };
-        }
-        if let Some(policy) = &tower.policy {
-            head = Some(linear(&h, policy)?);
-        }
-        if let Some(v) = &tower.value {
-            value = Some(linear(&h, v)?.f_squeeze_dim(1)?);
-        }
+        let h = hidden(net, tower, params, x)?;
+        let (policy, v) = heads(tower, params, &h)?;
+        head = head.or(policy);
+        value = value.or(v);
     }
     Ok(Outputs {
         head: head.expect("one tower has the policy head by construction"),
         value: value.expect("one tower has the value head by construction"),
         log_std: net.log_std.map(|i| params[i].shallow_clone()),
     })
+}
+
+/// What the tower's body makes of rows `x`: `[n, width]`.
+fn hidden(
+    net: &ActorCritic,
+    tower: &Tower,
+    params: &[Tensor],
+    x: &Tensor,
+) -> Result<Tensor, LearnError> {
+    let views = Views::new(&net.layout, params, tower.name);
+    let h = net.spec.body.forward(&net.spec.inputs, &views, x)?;
+    let expected = [x.size()[0], tower.width as i64];
+    shaped(
+        "what the network's body returned",
+        &h,
+        &expected,
+        Kind::Float,
+    )?;
+    Ok(h)
+}
+
+/// Policy outputs `[n, outputs]` and values `[n]`, where the tower has them.
+fn heads(
+    tower: &Tower,
+    params: &[Tensor],
+    h: &Tensor,
+) -> Result<(Option<Tensor>, Option<Tensor>), LearnError> {
+    let linear = |l: &super::Linear| h.f_linear(&params[l.weight], Some(&params[l.bias]));
+    let policy = tower.policy.as_ref().map(linear).transpose()?;
+    let value = match &tower.value {
+        Some(value) => Some(linear(value)?.f_squeeze_dim(1)?),
+        None => None,
+    };
+    Ok((policy, value))
 }
 
 pub(super) fn gradient(

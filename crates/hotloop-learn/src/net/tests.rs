@@ -20,13 +20,7 @@ fn all_specs() -> Vec<MlpSpec> {
     for shared in [false, true] {
         for activation in [Activation::Tanh, Activation::Relu] {
             for hidden in [vec![64, 64], vec![7], vec![33, 16, 8], vec![]] {
-                for head in [
-                    HeadSpec::Categorical { n: 3 },
-                    HeadSpec::Gaussian {
-                        dim: 2,
-                        squash: false,
-                    },
-                ] {
+                for head in [HeadSpec::categorical(3), HeadSpec::gaussian(2)] {
                     specs.push(spec(shared, activation, head, &hidden));
                 }
             }
@@ -104,13 +98,8 @@ fn fast_and_plain_agree_in_values_and_gradients() {
 
 #[test]
 fn the_gradient_is_that_of_the_loss() {
-    let net = ActorCritic::new(spec(
-        true,
-        Activation::Tanh,
-        HeadSpec::Categorical { n: 3 },
-        &[9],
-    ))
-    .unwrap();
+    let net =
+        ActorCritic::new(spec(true, Activation::Tanh, HeadSpec::categorical(3), &[9])).unwrap();
     let (params, x) = (weights(&net), rows(4));
     let mut grads = Params::zeros(Arc::clone(net.layout()), Device::Cpu);
     net.gradient(&params, &x, &loss, &mut grads).unwrap();
@@ -136,10 +125,7 @@ fn the_gradient_is_that_of_the_loss() {
 
 #[test]
 fn outputs_a_loss_ignores_give_zero_gradients() {
-    let head = HeadSpec::Gaussian {
-        dim: 2,
-        squash: false,
-    };
+    let head = HeadSpec::gaussian(2);
     for fast in [false, true] {
         let s = MlpSpec {
             fast,
@@ -161,13 +147,8 @@ fn outputs_a_loss_ignores_give_zero_gradients() {
 
 #[test]
 fn strided_rows_fall_back_and_agree() {
-    let net = ActorCritic::new(spec(
-        true,
-        Activation::Tanh,
-        HeadSpec::Categorical { n: 3 },
-        &[8],
-    ))
-    .unwrap();
+    let net =
+        ActorCritic::new(spec(true, Activation::Tanh, HeadSpec::categorical(3), &[8])).unwrap();
     let params = weights(&net);
     let wide = Tensor::arange(60, (Kind::Float, Device::Cpu))
         .sin()
@@ -183,15 +164,7 @@ fn strided_rows_fall_back_and_agree() {
 
 #[test]
 fn initial_weights_follow_the_seed_and_the_gains() {
-    let s = spec(
-        false,
-        Activation::Tanh,
-        HeadSpec::Gaussian {
-            dim: 3,
-            squash: false,
-        },
-        &[64, 64],
-    );
+    let s = spec(false, Activation::Tanh, HeadSpec::gaussian(3), &[64, 64]);
     let net = ActorCritic::new(s).unwrap();
     let hash = |seed| net.init(seed, Device::Cpu).unwrap().weights_hash().unwrap();
     assert_eq!(hash(1), hash(1));
@@ -222,7 +195,7 @@ fn initial_weights_follow_the_seed_and_the_gains() {
 
 #[test]
 fn wrong_inputs_and_specs_are_errors() {
-    let good = spec(true, Activation::Tanh, HeadSpec::Categorical { n: 3 }, &[8]);
+    let good = spec(true, Activation::Tanh, HeadSpec::categorical(3), &[8]);
     let net = ActorCritic::new(good.clone()).unwrap();
     let wrong = net
         .forward(&weights(&net), &rows(5).view([1, 25]))
@@ -249,7 +222,7 @@ fn wrong_inputs_and_specs_are_errors() {
 
 #[test]
 fn a_rows_outputs_do_not_depend_on_its_batch() {
-    let head = HeadSpec::Categorical { n: 3 };
+    let head = HeadSpec::categorical(3);
     let net = ActorCritic::new(spec(false, Activation::Tanh, head, &[64, 33])).unwrap();
     let (params, x) = (weights(&net), rows(101));
     let whole = net.forward(&params, &x).unwrap();
@@ -262,9 +235,9 @@ fn a_rows_outputs_do_not_depend_on_its_batch() {
 
 #[test]
 fn networks_too_large_for_the_kernels_fall_back() {
-    let head = HeadSpec::Categorical { n: 2 };
+    let head = HeadSpec::categorical(2);
     let net = ActorCritic::new(spec(true, Activation::Tanh, head, &[400, 400])).unwrap();
     let params = weights(&net);
-    assert!(!net.kernels_apply(&params));
+    assert!(net.fast(&params, &rows(3)).is_none());
     assert_eq!(net.forward(&params, &rows(3)).unwrap().head.size(), [3, 2]);
 }
