@@ -26,4 +26,4 @@ pub use progress::Progress;
 pub use reporter::{Reporter, Totals};
 pub use run_dir::RunDir;
 pub use stamp::Stamp;
-pub use update::{Evaluation, Run, Shares, Sink, Timing, Update};
+pub use update::{Evaluation, Flow, Run, Shares, Sink, Timing, Update};

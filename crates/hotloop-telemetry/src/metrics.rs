@@ -40,9 +40,10 @@ impl MetricsFile {
     ///
     /// # Errors
     ///
-    /// [`TelemetryError::Io`] if it cannot be made.
+    /// [`TelemetryError::Io`] if it cannot be made, [`TelemetryError::Place`] if it is a directory.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, TelemetryError> {
         let path = path.into();
+        refuse_directory(&path)?;
         let file = File::create(&path).map_err(|e| TelemetryError::io("create", &path, e))?;
         Ok(Self::at(path, file, 0))
     }
@@ -52,9 +53,11 @@ impl MetricsFile {
     ///
     /// # Errors
     ///
-    /// [`TelemetryError::Io`] if it cannot be read or written. A missing file is an empty one.
+    /// [`TelemetryError::Io`] if it cannot be read or written, [`TelemetryError::Place`] if it is a
+    /// directory. A missing file is an empty one.
     pub fn resume(path: impl Into<PathBuf>, last: u64) -> Result<Self, TelemetryError> {
         let path = path.into();
+        refuse_directory(&path)?;
         let old = read(&path)?;
         let kept: Vec<u8> = old
             .split_inclusive(|byte| *byte == b'\n')
@@ -94,6 +97,19 @@ impl MetricsFile {
         self.good += self.line.len() as u64;
         Ok(())
     }
+}
+
+fn refuse_directory(path: &Path) -> Result<(), TelemetryError> {
+    if path.is_dir() {
+        return Err(TelemetryError::Place {
+            path: path.to_path_buf(),
+            reason:
+                "metrics are written to a file of this name, but it is a directory; remove it, or \
+                     give another directory for the run"
+                    .to_string(),
+        });
+    }
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TelemetryError> {
@@ -212,5 +228,13 @@ mod tests {
             error.to_string().contains("/nowhere/metrics.jsonl"),
             "{error}"
         );
+        let dir = tempfile::tempdir().unwrap();
+        for made in [
+            MetricsFile::create(dir.path()),
+            MetricsFile::resume(dir.path(), 3),
+        ] {
+            let error = made.unwrap_err();
+            assert!(matches!(error, TelemetryError::Place { .. }), "{error}");
+        }
     }
 }

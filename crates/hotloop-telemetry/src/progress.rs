@@ -3,6 +3,7 @@
 use crate::format::{clock, count, percent};
 use crate::{Console, Evaluation, Run, Shares, Sink, TelemetryError, Timing, Update};
 use hotloop_math::Rate;
+use std::fmt::Write;
 use std::time::Duration;
 
 /// Redraws of the live line are at least this far apart: the eye wants no more, and an update may take
@@ -59,13 +60,25 @@ impl Progress {
             inference,
             learner,
         } = update.shares;
-        let faults = match update.faults {
-            0 => String::new(),
-            n => format!("  faults {n}"),
-        };
+        let flow = update.flow;
+        let mut rest = String::new();
+        // Writing to a String cannot fail.
+        if flow.staleness_max > 0 {
+            let (mean, most) = (flow.staleness_mean, flow.staleness_max);
+            let _ = write!(rest, "  staleness {mean:.1} to {most}");
+        }
+        if flow.stale_rows > 0.0 {
+            let _ = write!(rest, "  too old {}", percent(flow.stale_rows));
+        }
+        if update.faults > 0 {
+            let _ = write!(rest, "  faults {}", update.faults);
+        }
+        if flow.quarantined > 0 {
+            let _ = write!(rest, "  set aside {}", flow.quarantined);
+        }
         format!(
             "{:>4}  {} of {} steps  {} steps/s  return {mean}  left {left}  \
-             env {} inference {} learner {}{faults}",
+             env {} inference {} learner {}{rest}",
             percent(share.min(1.0)),
             count(update.env_steps as f64),
             count(self.target as f64),
@@ -140,6 +153,7 @@ impl Sink for Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Flow;
     use crate::console::tests::Paper;
 
     fn progress(terminal: bool, done_steps: u64) -> (Progress, Paper) {
@@ -195,6 +209,25 @@ mod tests {
                 "100%  1.00M of 1.00M steps  125k steps/s  return 187.26  left 0:00  env 21% inference 34% learner 45%",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_not_as_it_should_be_is_shown() {
+        let (mut progress, paper) = progress(false, 0);
+        let update = Update {
+            faults: 3,
+            flow: Flow {
+                staleness_mean: 0.75,
+                staleness_max: 2,
+                stale_rows: 0.01,
+                quarantined: 1,
+                ..Flow::default()
+            },
+            ..Update::default()
+        };
+        progress.update(&update, &Timing::default()).unwrap();
+        let end = "  staleness 0.8 to 2  too old 1%  faults 3  set aside 1\n";
+        assert!(paper.text().ends_with(end), "{}", paper.text());
     }
 
     #[test]

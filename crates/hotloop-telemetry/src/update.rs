@@ -25,7 +25,8 @@ pub struct Run {
     pub done_wall_s: f64,
 }
 
-/// Shares of an update's time, each from 0 to 1. In overlap mode they add up to more than 1.
+/// Shares of an update's time, each from 0 to 1. Where rollout and update overlap they add up to more
+/// than 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Shares {
     /// Stepping environments.
@@ -34,6 +35,28 @@ pub struct Shares {
     pub inference: f64,
     /// Training.
     pub learner: f64,
+}
+
+/// How rows came from the actors to this update.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Flow {
+    /// Versions published between the choice of a row's action and this update: the mean of the rows
+    /// trained on.
+    pub staleness_mean: f64,
+    /// The same, the most of any row trained on.
+    pub staleness_max: u64,
+    /// Share of the rows received that were too old to train on, from 0 to 1.
+    pub stale_rows: f64,
+    /// Share of the segments since the update before that were cut short as they grew old, from 0 to 1.
+    pub short_segments: f64,
+    /// Mean number of lanes in a batch of inference.
+    pub batch_mean: f64,
+    /// Seconds that a segment waited to be received, on average.
+    pub queued_s: f64,
+    /// Seconds that a group waited to be granted a segment, on average.
+    pub ungranted_s: f64,
+    /// Lanes set aside for good, because they failed too often.
+    pub quarantined: u64,
 }
 
 /// The result of an evaluation during training.
@@ -70,6 +93,8 @@ pub struct Update {
     pub failures: Vec<String>,
     /// Where the time went.
     pub shares: Shares,
+    /// How the rows came here.
+    pub flow: Flow,
     /// The algorithm's own numbers by name: losses, the learning rate, …
     #[serde(flatten)]
     pub stats: BTreeMap<&'static str, f64>,

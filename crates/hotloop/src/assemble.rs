@@ -1,7 +1,7 @@
 //! From a configuration to the parts of a run: network, algorithm, learner and rollout.
 
 use crate::Error;
-use crate::config::{Activation, Config, OnFault, Scheduler};
+use crate::config::{Activation, Config, Mode, OnFault, Scheduler};
 use hotloop_env::{FeatureSpec, Spaces};
 use hotloop_learn::{
     ActorCritic, AdamSpec, Algorithm, BoxHead, Deviation, LearnerSpec, NetworkSpec, NormalizerSpec,
@@ -53,7 +53,7 @@ pub(crate) fn learner(config: &Config) -> LearnerSpec {
     LearnerSpec {
         seed: config.seed,
         lanes: config.rollout.envs,
-        batch: config.batch(),
+        batch: config.largest_batch(),
         epochs: algo.epochs,
         minibatches: algo.minibatches,
         shards: algo.shards,
@@ -99,6 +99,10 @@ pub(crate) fn rollout(config: &Config) -> RolloutConfig {
         on_fault: match rollout.on_fault {
             OnFault::Restart => hotloop_rollout::OnFault::Restart,
             OnFault::Fail => hotloop_rollout::OnFault::Fail,
+        },
+        max_staleness: match rollout.mode {
+            Mode::Async => Some(rollout.max_staleness),
+            _ => None,
         },
         ..RolloutConfig::default()
     }

@@ -233,8 +233,9 @@ fn br_60_damage_and_leftovers() {
 #[test]
 fn br_60_a_run_that_never_saved_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
-    drop(trainer(&sized(), &[]).run_dir(&run).build().unwrap());
+    let run = finished(dir.path());
+    // What a run leaves that was killed before its first checkpoint.
+    std::fs::remove_file(run.join("checkpoints/last.json")).unwrap();
     let error = continued(&sized(), &run, &[]).build().err().unwrap();
     assert!(error.is_usage(), "{error}");
     holds(
@@ -310,7 +311,9 @@ fn br_63_a_directory_that_cannot_be_used_is_found_before_any_environment_is_buil
     assert_eq!(built.load(Ordering::Relaxed), 0);
     // A missing parent is made.
     let deep = dir.path().join("a/b/c");
-    trainer(&spec, &[]).run_dir(&deep).build().unwrap();
+    let trainer_of_deep = trainer(&spec, &[]).run_dir(&deep).build().unwrap();
+    assert!(!deep.exists(), "nothing is left if nothing starts");
+    trainer_of_deep.train().unwrap();
     assert!(deep.join("config.toml").exists());
     // A run is never written over, nor gone on with by accident.
     let error = trainer(&spec, &[])

@@ -1,6 +1,7 @@
 //! The whole, case by case, through the trainer, the agent and what they leave on disk.
 #![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
+mod asynchronous;
 mod episodes;
 mod evaluation;
 mod faults;

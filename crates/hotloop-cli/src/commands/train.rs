@@ -15,8 +15,9 @@ pub(crate) fn train(
     registry: Registry,
     console: &Console,
 ) -> Result<(), Failure> {
-    let (config, origins) = configuration(args, &registry).map_err(Failure::Input)?;
+    // First of all: from here on nothing ends without a word.
     let stop = signals::watch(console).map_err(Failure::running)?;
+    let (config, origins) = configuration(args, &registry).map_err(Failure::Input)?;
     let mut builder = Trainer::builder()
         .registry(registry)
         .config(config)

@@ -1,7 +1,7 @@
 //! Which configurations can run: ranges, and what has to fit together. Checked before anything starts.
 
 use super::error::ConfigError;
-use super::keys::{Body, Config, LogStd, Mode, Recurrent, RolloutSettings, Scheduler, ValueScale};
+use super::keys::{Body, Config, LogStd, Recurrent, RolloutSettings, Scheduler, ValueScale};
 use super::layers::Origins;
 use hotloop_env::Registry;
 
@@ -134,7 +134,6 @@ impl Config {
         let unset = Self::default();
         let (rollout, network) = (&self.rollout, &self.network);
         let waiting = [
-            ("rollout.mode", rollout.mode != Mode::Async),
             ("rollout.step_deadline", rollout.step_deadline == 0.0),
             ("rollout.reset_deadline", rollout.reset_deadline == 0.0),
             ("rollout.backoff", rollout.backoff == unset.rollout.backoff),

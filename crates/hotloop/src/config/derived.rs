@@ -42,10 +42,24 @@ impl Config {
         config
     }
 
-    /// Rows of one batch: what an update trains on.
+    /// Rows of one batch: what an update trains on. In async mode there may be more, up to
+    /// [`largest_batch`](Self::largest_batch).
     #[must_use]
     pub fn batch(&self) -> usize {
         self.rollout.envs * self.rollout.horizon
+    }
+
+    /// The most rows that an update may be given: in async mode the last segment may go past the batch.
+    #[must_use]
+    pub fn largest_batch(&self) -> usize {
+        let groups = match self.rollout.scheduler {
+            Scheduler::FirstReady => self.rollout.envs / self.rollout.lanes_per_actor(),
+            _ => self.rollout.groups,
+        };
+        match self.rollout.mode {
+            Mode::Async => self.batch() + self.batch().div_ceil(groups.max(1)),
+            _ => self.batch(),
+        }
     }
 
     /// Updates that the whole run makes at most: ⌈steps / batch⌉. Schedules run over them.

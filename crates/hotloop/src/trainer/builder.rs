@@ -1,13 +1,13 @@
-//! Putting a run together: everything is checked, and its directory is made, before anything steps.
+//! Putting a run together: everything is checked before anything starts.
 
-use super::{Trainer, write_config};
+use super::{Place, Trainer};
 use crate::checkpointing::{self, LAST};
 use crate::config::{Config, Origins};
-use crate::{Error, StopHandle, agent, assemble, system};
+use crate::{Error, StopHandle, agent, assemble};
 use hotloop_env::Registry;
 use hotloop_learn::{Algorithm, Learner, device};
-use hotloop_telemetry::{Manifest, RunDir, Sink};
-use std::path::PathBuf;
+use hotloop_telemetry::{RunDir, Sink};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Settings of a [`Trainer`].
@@ -73,8 +73,8 @@ impl TrainerBuilder {
         self
     }
 
-    /// Checks everything and makes the run's directory. No environment steps before
-    /// [`train`](Trainer::train).
+    /// Checks everything that can be checked before the start. The run's directory is made, and
+    /// environments step, in [`train`](Trainer::train).
     ///
     /// # Errors
     /// If anything is wrong with the configuration, the directory, the device or the environment.
@@ -95,44 +95,16 @@ impl TrainerBuilder {
         let spec = spec.clone();
         let config = config.settled(&spec);
         let algorithm = algorithm.unwrap_or_else(|| assemble::algorithm(&config));
-        // The directory is made last: a run that cannot be leaves none behind.
-        if let (Some(path), None) = (&run_dir, &resume) {
-            RunDir::check(path)?;
+        if resume.is_none() {
+            // Without one given, it will be one in there.
+            RunDir::check(run_dir.as_deref().unwrap_or(Path::new("runs/new")))?;
         }
         let spaces = spec.spaces(&options)?;
-        let memory = assemble::check_memory(&assemble::rollout(&config), &spaces)?;
+        assemble::check_memory(&assemble::rollout(&config), &spaces)?;
         let net = assemble::network(&config, &spaces)?;
-        let run = match &resume {
-            Some(path) => {
-                let run = RunDir::reopen(path)?;
-                let before = agent::run_config(path)?;
-                if before.env.id != config.env.id {
-                    let reason = format!(
-                        "it is a run of {}, which cannot be gone on with as one of {}; leave the \
-                         environment away, or start a new run",
-                        before.env.id, config.env.id
-                    );
-                    return Err(Error::Run {
-                        path: path.clone(),
-                        reason,
-                    });
-                }
-                if !checkpointing::exists(&run.checkpoints(), LAST) {
-                    let reason = "it has no checkpoint to go on from: it ended before the first was \
-                                  written; start a new run";
-                    return Err(Error::Run {
-                        path: path.clone(),
-                        reason: reason.into(),
-                    });
-                }
-                run
-            }
-            None => RunDir::create(
-                run_dir.as_deref(),
-                &config.env.id,
-                algorithm.name(),
-                config.seed,
-            )?,
+        let resumed = match &resume {
+            Some(path) => Some(reopen(path, &config)?),
+            None => None,
         };
         let mut learner = Learner::new(
             assemble::learner(&config),
@@ -141,40 +113,46 @@ impl TrainerBuilder {
             &spaces,
             device,
         )?;
-        let loaded = match resume {
-            Some(_) => Some(checkpointing::load(&run.checkpoints(), LAST, &mut learner)?),
-            None => None,
+        let place = match resumed {
+            Some(run) => {
+                let loaded = checkpointing::load(&run.checkpoints(), LAST, &mut learner)?;
+                Place::Resumed(run, Box::new(loaded))
+            }
+            None => Place::New(run_dir),
         };
-        if loaded.is_none() {
-            write_config(&run, &config)?;
-            Manifest::collect(
-                &system::libtorch().version,
-                &config.env.id,
-                algorithm.name(),
-                config.seed,
-                &device::name(device),
-                config.threads(),
-            )
-            .write(&run.manifest())?;
-        }
-        tracing::info!(
-            "{} in {}: {} envs, segments take {:.1} MiB",
-            config.env.id,
-            run.path().display(),
-            config.rollout.envs,
-            memory as f64 / f64::from(1 << 20)
-        );
         Ok(Trainer {
             config,
             spec,
             options,
             spaces,
-            run,
+            place,
             algorithm,
             learner,
-            loaded,
             stop,
             sinks,
         })
     }
+}
+
+/// The directory of a run that goes on with this configuration.
+fn reopen(path: &Path, config: &Config) -> Result<RunDir, Error> {
+    let refuse = |reason: String| Error::Run {
+        path: path.to_path_buf(),
+        reason,
+    };
+    let run = RunDir::reopen(path)?;
+    let before = agent::run_config(path)?;
+    if before.env.id != config.env.id {
+        return Err(refuse(format!(
+            "it is a run of {}, which cannot be gone on with as one of {}; leave the environment away, \
+             or start a new run",
+            before.env.id, config.env.id
+        )));
+    }
+    if !checkpointing::exists(&run.checkpoints(), LAST) {
+        let reason = "it has no checkpoint to go on from: it ended before the first was written; start \
+                      a new run";
+        return Err(refuse(reason.into()));
+    }
+    Ok(run)
 }

@@ -1,8 +1,11 @@
 //! A training run: what it is put together from, how it goes, what it reports.
 
+mod admission;
 mod builder;
+mod free;
 mod progress;
 mod rounds;
+mod start;
 mod tell;
 mod training;
 
@@ -73,12 +76,19 @@ pub struct Trainer {
     spec: EnvSpec,
     options: EnvOptions,
     spaces: Spaces,
-    run: RunDir,
+    place: Place,
     algorithm: Arc<dyn Algorithm>,
     learner: Learner,
-    loaded: Option<Loaded>,
     stop: StopHandle,
     sinks: Vec<Box<dyn Sink>>,
+}
+
+/// Where a run keeps what it leaves.
+enum Place {
+    /// A directory that is still to be made: this one, or a new one under `runs/`.
+    New(Option<PathBuf>),
+    /// That of a run that goes on from what was loaded.
+    Resumed(RunDir, Box<Loaded>),
 }
 
 impl Trainer {
@@ -96,9 +106,4 @@ impl Trainer {
     pub fn train(self) -> Result<TrainReport, Error> {
         threads::run("hotloop-learner", move || Training::start(self)?.run())
     }
-}
-
-fn write_config(run: &RunDir, config: &Config) -> Result<(), Error> {
-    hotloop_telemetry::write_atomic(&run.config(), config.to_toml().as_bytes())?;
-    Ok(())
 }

@@ -1,57 +1,55 @@
 //! Rounds: one rollout of all lanes for each update, by turns (sync) or overlapped by one.
 
-use super::{Ended, training::Training};
+use super::training::{LOOK, Training, Update};
+use super::{Ended, tell};
 use crate::Error;
-use crate::checkpointing::{Acting, LAST};
+use crate::checkpointing::{self, LAST};
 use crate::config::Mode;
 use crate::stop::Patience;
-use hotloop_rollout::Segment;
-use std::time::{Duration, Instant};
+use hotloop_rollout::{Acting, Segment};
+use std::time::Instant;
 
-/// How often a wait for a segment looks whether the run is to stop.
-const LOOK: Duration = Duration::from_millis(100);
+/// The next round.
+struct Next {
+    /// Its number: rounds granted so far.
+    number: u64,
+    /// When the round before it was granted.
+    granted_at: Instant,
+}
 
 impl Training {
-    pub(super) fn train(&mut self) -> Result<Ended, Error> {
-        if let Some(ended) = self.over(None) {
-            if self.learner.updates() == 0 {
-                self.save(LAST, None, false)?;
-            }
-            return Ok(ended);
-        }
-        self.grant()?;
+    /// Trains in rounds until the run ends.
+    pub(super) fn train_in_rounds(&mut self) -> Result<Ended, Error> {
+        let mut next = Next {
+            number: self.learner.updates(),
+            granted_at: Instant::now(),
+        };
+        self.grant(&mut next)?;
         loop {
             let Some(segments) = self.receive()? else {
                 // Stopped while environments were still stepping: nothing of this round is kept.
                 self.save(LAST, None, false)?;
                 return Ok(Ended::Interrupted);
             };
-            let collected = self.granted_at.elapsed();
+            let collected = next.granted_at.elapsed();
             let rows = segments.iter().map(Segment::env_steps).sum::<u64>();
-            let updates = self.learner.updates() + 1;
-            let every = self.config.checkpoint.every;
             let saving = self.stop.is_stopped()
                 || self.progress.env_steps + rows >= self.config.steps
-                || (every > 0 && updates.is_multiple_of(every));
+                || self.is_checkpoint_due(self.learner.updates() + 1);
             // In overlap mode the next rollout runs during the update, unless a checkpoint is due: then
             // all lanes rest until it is written. The next rollout acts with the same version either way.
             let overlap = self.config.rollout.mode == Mode::Overlap;
             let mut acting = None;
             if overlap && !saving {
-                self.grant()?;
+                self.grant(&mut next)?;
             } else if overlap {
-                acting = Some(Acting::of(&self.learner));
+                acting = Some(checkpointing::Acting::of(&self.learner));
             }
-            let started = Instant::now();
-            let stats = self.learner.update(&segments, self.config.updates())?;
-            self.learner.publish(&self.store)?;
-            let trained = started.elapsed();
-            self.progress.env_steps += rows;
-            self.progress.take_episodes(&segments);
-            drop(segments);
-
+            let Update { stats, trained } = self.update(segments)?;
             let evaluation = self.evaluate()?;
-            self.tell(stats, evaluation, collected, trained);
+            self.tell(stats, evaluation, |spent| {
+                tell::shares_of_round(collected, trained, spent, overlap)
+            });
             // A stop that came too late for a round that steps already waits for the next update.
             let stepping = overlap && !saving;
             let ended = self
@@ -65,24 +63,23 @@ impl Training {
                 return Ok(ended);
             }
             if !stepping {
-                self.grant()?;
+                self.grant(&mut next)?;
             }
         }
     }
 
     /// Lets every group fill one more segment, with the version of the mode: the newest in sync mode,
     /// and in overlap mode the one before it.
-    fn grant(&mut self) -> Result<(), Error> {
+    fn grant(&mut self, next: &mut Next) -> Result<(), Error> {
         let version = match self.config.rollout.mode {
-            Mode::Overlap => self.round.saturating_sub(1),
-            _ => self.round,
+            Mode::Overlap => next.number.saturating_sub(1),
+            _ => next.number,
         };
         for group in 0..self.rollout.groups() {
-            self.rollout
-                .grant(group, hotloop_rollout::Acting::At(version))?;
+            self.rollout.grant(group, Acting::At(version))?;
         }
-        self.round += 1;
-        self.granted_at = Instant::now();
+        next.number += 1;
+        next.granted_at = Instant::now();
         Ok(())
     }
 

@@ -1,46 +1,113 @@
 //! What a run reports of each update.
 
 use super::training::Training;
-use crate::config::Mode;
 use hotloop_learn::UpdateStats;
 use hotloop_rollout::Statistics;
-use hotloop_telemetry::{Evaluation, Shares, Update};
+use hotloop_telemetry::{Evaluation, Flow, Shares, Update};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Seconds that the rollout spent since the update before.
+pub(super) struct Spent {
+    /// Choosing actions, the mean of all inference workers.
+    pub(super) inference: f64,
+    /// Having nothing to fill, the mean of all groups.
+    pub(super) ungranted: f64,
+}
+
+/// The shares of a round: environments step while a rollout is collected, but for inference.
+pub(super) fn shares_of_round(
+    collected: Duration,
+    trained: Duration,
+    spent: &Spent,
+    overlap: bool,
+) -> Shares {
+    let (collected, trained) = (collected.as_secs_f64(), trained.as_secs_f64());
+    let whole = match overlap {
+        true => collected.max(trained),
+        false => collected + trained,
+    };
+    Shares {
+        env: share(collected - spent.inference, whole),
+        inference: share(spent.inference, whole),
+        learner: share(trained, whole),
+    }
+}
+
+/// The shares of asynchronous training, where all three go on at once: a group's environments step
+/// while it has something to fill, but for inference.
+pub(super) fn shares_of_flow(whole: Duration, trained: Duration, spent: &Spent) -> Shares {
+    let whole = whole.as_secs_f64();
+    Shares {
+        env: share(whole - spent.ungranted - spent.inference, whole),
+        inference: share(spent.inference, whole),
+        learner: share(trained.as_secs_f64(), whole),
+    }
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 {
+        (part / whole).clamp(0.0, 1.0)
+    } else {
+        0.0
+    }
+}
+
+/// What a rollout counted between two moments.
+struct Since<'a> {
+    before: &'a Statistics,
+    now: &'a Statistics,
+}
+
+impl Since<'_> {
+    fn of(&self, count: impl Fn(&Statistics) -> f64) -> f64 {
+        count(self.now) - count(self.before)
+    }
+
+    /// The mean of `sum` over `count`; 0 of nothing.
+    fn mean(&self, sum: impl Fn(&Statistics) -> f64, count: impl Fn(&Statistics) -> f64) -> f64 {
+        let count = self.of(count);
+        if count > 0.0 {
+            self.of(sum) / count
+        } else {
+            0.0
+        }
+    }
+}
+
 impl Training {
+    /// Reports an update; `shares` says where its time went.
     pub(super) fn tell(
         &mut self,
         stats: UpdateStats,
         evaluation: Option<Evaluation>,
-        collected: Duration,
-        trained: Duration,
+        shares: impl FnOnce(&Spent) -> Shares,
     ) {
-        let statistics = self.rollout.statistics();
-        let workers = statistics.workers.len().max(1) as f64;
-        let deciding = |s: &Statistics| {
-            s.workers
-                .iter()
-                .map(|w| w.deciding.as_secs_f64())
-                .sum::<f64>()
+        let now = self.rollout.statistics();
+        let since = Since {
+            before: &self.seen,
+            now: &now,
         };
-        let decided = (deciding(&statistics) - deciding(&self.seen)) / workers;
-        self.progress.faults += statistics.faults.total() - self.seen.faults.total();
-        self.seen = statistics;
-        let overlapped = self.config.rollout.mode == Mode::Overlap;
-        let (collected, trained) = (collected.as_secs_f64(), trained.as_secs_f64());
-        let whole = if overlapped {
-            collected.max(trained)
-        } else {
-            collected + trained
+        let workers = |s: &Statistics, of: fn(&hotloop_rollout::WorkerStatistics) -> f64| {
+            s.workers.iter().map(of).sum::<f64>()
         };
-        let share = |part: f64| {
-            if whole > 0.0 {
-                (part / whole).clamp(0.0, 1.0)
-            } else {
-                0.0
-            }
+        let deciding = |s: &Statistics| workers(s, |w| w.deciding.as_secs_f64());
+        let batches = |s: &Statistics| workers(s, |w| w.batches as f64);
+        let decisions = |s: &Statistics| workers(s, |w| w.decisions as f64);
+        let segments = |s: &Statistics| s.segments as f64;
+        let spent = Spent {
+            inference: since.of(deciding) / now.workers.len().max(1) as f64,
+            ungranted: since.of(|s| s.ungranted.as_secs_f64()) / self.rollout.groups() as f64,
         };
-        let mut values: std::collections::BTreeMap<_, _> = stats.values.into_iter().collect();
+        let flow = Flow {
+            short_segments: since.mean(|s| s.short_segments as f64, segments),
+            batch_mean: since.mean(decisions, batches),
+            queued_s: since.mean(|s| s.queued.as_secs_f64(), segments),
+            ungranted_s: since.mean(|s| s.ungranted.as_secs_f64(), segments),
+            ..Flow::default()
+        };
+        self.progress.faults += now.faults.total() - self.seen.faults.total();
+        let mut values: BTreeMap<_, _> = stats.values.into_iter().collect();
         values.insert("epochs", stats.epochs as f64);
         values.insert("skipped", stats.skipped as f64);
         values.insert("rows", stats.rows as f64);
@@ -57,13 +124,32 @@ impl Training {
                 .iter()
                 .map(|fault| format!("{}, {fault}", self.config.env.id))
                 .collect(),
-            shares: Shares {
-                env: share(collected - decided),
-                inference: share(decided),
-                learner: share(trained),
-            },
+            shares: shares(&spent),
+            flow,
             stats: values,
             evaluation,
         });
+        self.seen = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_say_what_overlapped() {
+        let seconds = Duration::from_secs;
+        let spent = Spent {
+            inference: 1.0,
+            ungranted: 2.0,
+        };
+        let sync = shares_of_round(seconds(4), seconds(6), &spent, false);
+        assert_eq!((sync.env, sync.inference, sync.learner), (0.3, 0.1, 0.6));
+        let overlap = shares_of_round(seconds(4), seconds(8), &spent, true);
+        assert_eq!((overlap.env, overlap.learner), (0.375, 1.0));
+        let flow = shares_of_flow(seconds(10), seconds(9), &spent);
+        assert_eq!((flow.env, flow.inference, flow.learner), (0.7, 0.1, 0.9));
+        assert_eq!(shares_of_flow(seconds(0), seconds(0), &spent).env, 0.0);
     }
 }

@@ -1,17 +1,16 @@
 //! A run at work: its parts, its checkpoints and evaluations, its end.
 
-use super::{Ended, Progress, TrainReport, Trainer, write_config};
+use super::{Ended, Progress, TrainReport};
 use crate::checkpointing::{self, Acting, BEST, Contents, LAST};
-use crate::config::Config;
+use crate::config::{Config, Mode};
 use crate::evaluate::EvalPlan;
-use crate::{Error, StopHandle, agent, assemble};
+use crate::{Error, StopHandle, agent};
 use hotloop_env::{Block, Spaces};
-use hotloop_learn::{Actor, ActorPolicy, Algorithm, Choice, Learner, PolicyStore, device};
-use hotloop_math::SystemClock;
-use hotloop_rollout::{Policy, Rollout, RolloutError, Statistics};
-use hotloop_telemetry::{Evaluation, MetricsFile, Reporter, Run, RunDir};
+use hotloop_learn::{Algorithm, Choice, Learner, PolicyStore, UpdateStats, device};
+use hotloop_rollout::{Rollout, RolloutError, Segment, Statistics};
+use hotloop_telemetry::{Evaluation, Reporter, RunDir};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A run at work.
 pub(super) struct Training {
@@ -26,93 +25,19 @@ pub(super) struct Training {
     pub(super) reporter: Reporter,
     pub(super) evaluator: Option<(Block, Spaces)>,
     pub(super) stop: StopHandle,
-    /// Rounds granted so far: the number of the next one.
-    pub(super) round: u64,
-    pub(super) granted_at: Instant,
     pub(super) seen: Statistics,
 }
 
-impl Training {
-    pub(super) fn start(trainer: Trainer) -> Result<Self, Error> {
-        let Trainer {
-            config,
-            spec,
-            options,
-            spaces,
-            run,
-            algorithm,
-            mut learner,
-            loaded,
-            stop,
-            mut sinks,
-        } = trainer;
-        let store = Arc::new(PolicyStore::new());
-        let resumed = loaded.is_some();
-        let (progress, wall_s, from) = match loaded {
-            Some(loaded) => {
-                loaded.publish(&run.checkpoints(), &mut learner, &store)?;
-                (loaded.progress, loaded.wall_s, loaded.rollout)
-            }
-            None => {
-                learner.publish(&store)?;
-                (Progress::default(), 0.0, None)
-            }
-        };
-        let settings = assemble::rollout(&config);
-        let workers = settings.effective_groups().min(config.threads());
-        let policies = (0..workers).map(|_| {
-            let actor = Actor::new(learner.net().clone(), &spaces);
-            Box::new(ActorPolicy::new(actor, Arc::clone(&store), config.seed)) as Box<dyn Policy>
-        });
-        let make = |_first, lanes| spec.make(&options, lanes);
-        let rollout = Rollout::start(settings, spaces.clone(), make, policies.collect(), from)
-            .map_err(|error| misfit(&run, error))?;
-        if resumed {
-            // Not before everything is known to fit: a run keeps the configuration that it works with.
-            write_config(&run, &config)?;
-        }
-        let evaluator = if config.eval.every > 0 {
-            let envs = config.eval.envs.min(config.eval.episodes);
-            Some((spec.make(&options, envs)?, spaces))
-        } else {
-            None
-        };
-        let metrics = match learner.updates() {
-            0 => MetricsFile::create(run.metrics())?,
-            done => MetricsFile::resume(run.metrics(), done)?,
-        };
-        sinks.insert(0, Box::new(metrics));
-        let reporter = Reporter::start(
-            Arc::new(SystemClock::new()),
-            &Run {
-                dir: run.path().to_path_buf(),
-                env: config.env.id.clone(),
-                algo: algorithm.name().into(),
-                seed: config.seed,
-                target_steps: config.steps,
-                done_steps: progress.env_steps,
-                done_wall_s: wall_s,
-            },
-            sinks,
-        )?;
-        Ok(Self {
-            env: config.env.id.clone(),
-            round: learner.updates(),
-            seen: rollout.statistics(),
-            granted_at: Instant::now(),
-            config,
-            run,
-            algorithm,
-            learner,
-            store,
-            rollout,
-            progress,
-            reporter,
-            evaluator,
-            stop,
-        })
-    }
+/// What an update was and took.
+pub(super) struct Update {
+    pub(super) stats: UpdateStats,
+    pub(super) trained: Duration,
+}
 
+/// How often a wait for a segment looks whether the run is to stop.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+
+impl Training {
     pub(super) fn run(mut self) -> Result<TrainReport, Error> {
         match self.train() {
             Ok(ended) => self.report(ended),
@@ -127,6 +52,36 @@ impl Training {
                 Err(error)
             }
         }
+    }
+
+    fn train(&mut self) -> Result<Ended, Error> {
+        if let Some(ended) = self.over(None) {
+            if self.learner.updates() == 0 {
+                self.save(LAST, None, false)?;
+            }
+            return Ok(ended);
+        }
+        match self.config.rollout.mode {
+            Mode::Async => self.train_freely(),
+            _ => self.train_in_rounds(),
+        }
+    }
+
+    /// Trains on these segments, publishes the new version, and counts what was trained on.
+    pub(super) fn update(&mut self, segments: Vec<Segment>) -> Result<Update, Error> {
+        let started = Instant::now();
+        let stats = self.learner.update(&segments, self.config.updates())?;
+        self.learner.publish(&self.store)?;
+        let trained = started.elapsed();
+        self.progress.env_steps += stats.rows as u64;
+        self.progress.take_episodes(&segments);
+        Ok(Update { stats, trained })
+    }
+
+    /// Whether a checkpoint is due after so many updates, whatever else happens.
+    pub(super) fn is_checkpoint_due(&self, updates: u64) -> bool {
+        let every = self.config.checkpoint.every;
+        every > 0 && updates.is_multiple_of(every)
     }
 
     pub(super) fn over(&self, evaluation: Option<Evaluation>) -> Option<Ended> {
@@ -228,18 +183,4 @@ fn spoils_the_weights(error: &Error) -> bool {
         error,
         Error::Learn(_) | Error::Rollout(RolloutError::Policy { .. })
     )
-}
-
-/// Says which settings have to stay if the lanes of a checkpoint do not fit.
-fn misfit(run: &RunDir, error: RolloutError) -> Error {
-    match error {
-        RolloutError::Snapshot(_) => Error::Run {
-            path: run.path().to_path_buf(),
-            reason: format!(
-                "{error}; leave rollout.envs, rollout.groups and rollout.scheduler as they were, or \
-                 start a new run"
-            ),
-        },
-        other => other.into(),
-    }
 }
