@@ -1,12 +1,14 @@
 //! What the tests of the whole share: toy environments whose every number can be worked out by hand, an
 //! algorithm that looks at the rows it is given, and short runs.
 
+mod mixed;
 mod runs;
 mod script;
 mod spy;
 mod toys;
 mod watch;
 
+pub use mixed::{Mixed, mixed};
 pub use runs::{continued, trainer};
 pub use script::{Moment, Phase, Script, Twist};
 pub use spy::Spy;

@@ -67,7 +67,7 @@ pub use registry::Registry;
 pub use rng::{EnvRng, Philox, Script, Stream};
 pub use rows::{LaneStates, LaneTotals, Rows, RowsParts, Turn, end_flags};
 pub use space::{
-    Bound, BoxSpace, Discrete, ImageLayout, MultiBinary, MultiDiscrete, Space, SpaceError,
+    Bound, BoxSpace, Discrete, ImageLayout, MultiBinary, MultiDiscrete, Space, SpaceError, rescale,
 };
 pub use spec::EnvSpec;
 pub use state::{StateReader, StateWriter};

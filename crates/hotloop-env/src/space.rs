@@ -45,6 +45,14 @@ impl From<Vec<f64>> for Bound {
     }
 }
 
+/// From −1 … 1 to two finite bounds: a weighted mean, exact at both and of no width that could overflow.
+/// Beyond ±1 it is the bound; NaN stays NaN.
+#[inline]
+pub fn rescale(low: f64, high: f64, unit: f32) -> f32 {
+    let weight = (f64::from(unit.clamp(-1.0, 1.0)) + 1.0) / 2.0;
+    (low * (1.0 - weight) + high * weight) as f32
+}
+
 /// Where the channels of an image are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageLayout {

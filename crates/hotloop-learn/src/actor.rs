@@ -14,7 +14,7 @@ use crate::{
 };
 use hotloop_env::{FeaturePlan, Layout, LeafKind, Philox, Spaces, Stream};
 use hotloop_math::Standardizer;
-use hotloop_rollout::{Batch, Policy, PolicyError};
+use hotloop_rollout::{Batch, Bounding, Policy, PolicyError};
 use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 
@@ -111,6 +111,15 @@ impl Actor {
             values: vec![],
             log_std: vec![],
             log_probs: vec![],
+        }
+    }
+
+    /// How environments must be sent this actor's box actions.
+    pub fn bounding(&self) -> Bounding {
+        if self.net.spec().head.squashes() {
+            Bounding::Tanh
+        } else {
+            Bounding::Clip
         }
     }
 

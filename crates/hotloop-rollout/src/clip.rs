@@ -1,7 +1,18 @@
-//! Actions on their way from the policy to environments: boxes are clipped to their bounds, and what
-//! is not a number is held back. The slab keeps the policy's own sample.
+//! Actions on their way from the policy to environments: boxes are clipped or squashed to their bounds, and
+//! what is not a number is held back. The slab keeps the policy's own sample.
 
-use hotloop_env::{Layout, LeafKind};
+use hotloop_env::{Layout, LeafKind, rescale};
+
+/// How the policy's real numbers are kept within the bounds of a box.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bounding {
+    /// What is beyond a bound becomes the bound.
+    #[default]
+    Clip,
+    /// The hyperbolic tangent, scaled from (−1, 1) to the bounds. Elements without two finite bounds are
+    /// handed on as they are.
+    Tanh,
+}
 
 /// The bounds of one element of an action record.
 #[derive(Clone, Copy, Debug)]
@@ -12,10 +23,28 @@ struct Bounds {
     high: f32,
 }
 
-/// How the actions of a space are clipped, with room for those of one block.
+impl Bounds {
+    #[inline]
+    fn clip(&self, value: f32) -> f32 {
+        // Comparisons keep NaN, which `clamp` and `max` would not all do.
+        let value = if value < self.low { self.low } else { value };
+        if value > self.high { self.high } else { value }
+    }
+
+    fn squash(&self, value: f32) -> f32 {
+        if self.low.is_finite() && self.high.is_finite() {
+            rescale(self.low.into(), self.high.into(), value.tanh())
+        } else {
+            value
+        }
+    }
+}
+
+/// How the actions of a space are bounded, with room for those of one block.
 #[derive(Debug)]
 pub struct Clip {
     elements: Vec<Bounds>,
+    bounding: Bounding,
     record: usize,
     /// Words, so that records are aligned for any element.
     clipped: Vec<u64>,
@@ -23,7 +52,7 @@ pub struct Clip {
 
 impl Clip {
     /// For blocks of `lanes` lanes.
-    pub fn new(layout: &Layout, lanes: usize) -> Self {
+    pub fn new(layout: &Layout, lanes: usize, bounding: Bounding) -> Self {
         let mut elements = vec![];
         for leaf in layout.leaves() {
             if let LeafKind::Box(space) = &leaf.kind {
@@ -41,6 +70,7 @@ impl Clip {
         };
         Self {
             elements,
+            bounding,
             record: layout.record_bytes(),
             clipped: vec![0; bytes.div_ceil(size_of::<u64>())],
         }
@@ -60,16 +90,9 @@ impl Clip {
             for bounds in &self.elements {
                 let place = &mut record[bounds.offset..bounds.offset + size_of::<f32>()];
                 let value: f32 = bytemuck::pod_read_unaligned(place);
-                // Comparisons keep NaN, which `clamp` and `max` would not all do.
-                let value = if value < bounds.low {
-                    bounds.low
-                } else {
-                    value
-                };
-                let value = if value > bounds.high {
-                    bounds.high
-                } else {
-                    value
+                let value = match self.bounding {
+                    Bounding::Clip => bounds.clip(value),
+                    Bounding::Tanh => bounds.squash(value),
                 };
                 finite &= value.is_finite();
                 place.copy_from_slice(bytemuck::bytes_of(&value));
@@ -97,9 +120,18 @@ mod tests {
     use hotloop_env::{Space, Spaces};
 
     fn clip(low: Vec<f64>, high: Vec<f64>, actions: &[f32]) -> (Vec<f32>, Vec<usize>) {
+        bound(Bounding::Clip, low, high, actions)
+    }
+
+    fn bound(
+        bounding: Bounding,
+        low: Vec<f64>,
+        high: Vec<f64>,
+        actions: &[f32],
+    ) -> (Vec<f32>, Vec<usize>) {
         let n = low.len();
         let spaces = Spaces::new(Space::discrete(2), Space::boxed(low, high, &[n])).unwrap();
-        let mut clip = Clip::new(&spaces.action, actions.len() / n);
+        let mut clip = Clip::new(&spaces.action, actions.len() / n, bounding);
         let mut lost = vec![];
         let actions = bytemuck::cast_slice(actions);
         clip.apply(actions, |lane| lost.push(lane));
@@ -147,5 +179,30 @@ mod tests {
         let actions = [0.0, f32::NAN, f32::INFINITY, 0.0, 1.0, 1.0];
         let (_, lost) = clip(vec![-inf, -1.0], vec![inf, 1.0], &actions);
         assert_eq!(lost, [0, 1]);
+    }
+
+    #[test]
+    fn br_23_br_40_a_squash_reaches_the_bounds_and_no_further() {
+        let inf = f64::INFINITY;
+        let low = vec![-2.0, 0.0, 3.0, -3e38, -inf];
+        let high = vec![2.0, 5.0, 3.0, 3e38, inf];
+        let actions = [
+            0.0, 0.0, 7.0, 0.0, -9.0, //
+            1.5, 30.0, -7.0, 30.0, 2.5, //
+            -1.5, -30.0, 0.0, -30.0, 0.0,
+        ];
+        let (sent, lost) = bound(Bounding::Tanh, low, high, &actions);
+        let at = 2.0 * 1.5f32.tanh();
+        assert_eq!(
+            sent,
+            [
+                0.0, 2.5, 3.0, 0.0, -9.0, //
+                at, 5.0, 3.0, 3e38, 2.5, //
+                -at, 0.0, 3.0, -3e38, 0.0,
+            ]
+        );
+        assert!(lost.is_empty());
+        let nan = bound(Bounding::Tanh, vec![-1.0], vec![1.0], &[0.0, f32::NAN]);
+        assert_eq!(nan.1, [1]);
     }
 }

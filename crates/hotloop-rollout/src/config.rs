@@ -1,6 +1,6 @@
 //! The settings of a rollout, their limits, and the memory they ask for.
 
-use crate::{RolloutError, memory, slab::Columns};
+use crate::{Bounding, RolloutError, memory, slab::Columns};
 use hotloop_env::Spaces;
 
 /// How decisions and steps take turns.
@@ -68,6 +68,8 @@ pub struct RolloutConfig {
     pub max_staleness: Option<u64>,
     /// The recurrent states that segments keep, if the policy has any.
     pub state: Option<StateColumn>,
+    /// How box actions are kept within their bounds on the way to environments.
+    pub bounding: Bounding,
 }
 
 impl Default for RolloutConfig {
@@ -86,6 +88,7 @@ impl Default for RolloutConfig {
             on_fault: OnFault::Restart,
             max_staleness: None,
             state: None,
+            bounding: Bounding::Clip,
         }
     }
 }

@@ -74,7 +74,7 @@ mod stats;
 mod ticket;
 
 pub use batch::{Batch, Outputs, Places};
-pub use clip::Clip;
+pub use clip::{Bounding, Clip};
 pub use config::{OnFault, RolloutConfig, Scheduler, StateColumn};
 pub use error::{PolicyError, RolloutError};
 pub use memory::check as check_memory;

@@ -1,11 +1,11 @@
 //! What an actor does in a turn: steps its block, holds back what must not reach environments, and
 //! reports failures.
 
-use crate::RolloutError;
 use crate::clip::Clip;
 use crate::hub::Hub;
 use crate::slab::{BlockRows, FirstRow};
 use crate::snapshot::LaneSnapshot;
+use crate::{RolloutConfig, RolloutError};
 use hotloop_env::{
     Block, Fault, FaultPhase, LaneStates, LaneTotals, Rows, RowsParts, Spaces, StateReader,
     StateWriter, Stream,
@@ -40,10 +40,15 @@ enum Call {
 }
 
 impl Runner {
-    pub(crate) fn new(block: Block, spaces: Arc<Spaces>, seed: u64, first_lane: usize) -> Self {
-        let lanes = block.lanes();
+    pub(crate) fn new(
+        block: Block,
+        spaces: Arc<Spaces>,
+        config: &RolloutConfig,
+        first_lane: usize,
+    ) -> Self {
+        let (lanes, seed) = (block.lanes(), config.seed);
         Self {
-            clip: Clip::new(&spaces.action, lanes),
+            clip: Clip::new(&spaces.action, lanes, config.bounding),
             block,
             lanes: LaneStates::new(seed, Stream::Env, first_lane, lanes),
             first_lane,

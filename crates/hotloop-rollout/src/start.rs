@@ -107,7 +107,7 @@ fn build(
                     block.lanes()
                 )));
             }
-            let mut runner = Runner::new(block, spaces.clone(), config.seed, first);
+            let mut runner = Runner::new(block, spaces.clone(), config, first);
             if let Some(from) = from {
                 runner.load(&from.groups[group].lanes[start..end])?;
             }

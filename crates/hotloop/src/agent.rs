@@ -7,9 +7,10 @@ use crate::evaluate::{EvalPlan, EvalReport, play_episodes};
 use crate::stop::Patience;
 use crate::{Error, StopHandle, threads};
 use hotloop_env::{Block, EnvOptions, EnvSpec, Registry, Spaces};
-use hotloop_learn::{Actor, Learner, device};
+use hotloop_learn::{Actor, Body, Learner, device};
 use hotloop_telemetry::RunDir;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Which of a run's policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,31 @@ impl Agent {
         which: Which,
         device: &str,
     ) -> Result<Self, Error> {
+        Self::read(dir, registry, which, device, None)
+    }
+
+    /// Reads the policy of a run that was trained with a network of your own; see
+    /// [`TrainerBuilder::network`](crate::TrainerBuilder::network).
+    ///
+    /// # Errors
+    /// As [`load`](Self::load); or if the run's network was another.
+    pub fn load_network(
+        dir: &Path,
+        registry: &Registry,
+        which: Which,
+        device: &str,
+        body: impl Body + 'static,
+    ) -> Result<Self, Error> {
+        Self::read(dir, registry, which, device, Some(Arc::new(body)))
+    }
+
+    fn read(
+        dir: &Path,
+        registry: &Registry,
+        which: Which,
+        device: &str,
+        network: Option<Arc<dyn Body>>,
+    ) -> Result<Self, Error> {
         let run = RunDir::open(dir)?;
         let (config, origins) = Layers::new().file(&run.config())?.finish();
         config.validate(registry, &origins)?;
@@ -75,7 +101,7 @@ impl Agent {
         }
         let mut learner = Learner::new(
             assemble::learner(&config),
-            assemble::network(&config, &spaces)?,
+            assemble::network(&config, &spaces, network)?,
             assemble::algorithm(&config),
             &spaces,
             device,

@@ -1,37 +1,84 @@
 //! From a configuration to the parts of a run: network, algorithm, learner and rollout.
 
 use crate::Error;
-use crate::config::{Activation, Config, Mode, OnFault, Scheduler};
-use hotloop_env::{FeatureSpec, Spaces};
+use crate::config::{Activation, Body, Config, LogStd, Mode, OnFault, Scheduler};
+use hotloop_env::{DType, FeatureSpec, Leaf, LeafKind, Spaces};
+use hotloop_learn::net::ImageNet;
 use hotloop_learn::{
     ActorCritic, AdamSpec, Algorithm, BoxHead, Deviation, LearnerSpec, NetworkSpec, NormalizerSpec,
     Ppo, head_of, net,
 };
-use hotloop_rollout::{RolloutConfig, RolloutError};
+use hotloop_rollout::{Bounding, RolloutConfig, RolloutError};
 use std::sync::Arc;
 
-/// The network of a configuration, for environments of these spaces.
-pub(crate) fn network(config: &Config, spaces: &Spaces) -> Result<ActorCritic, Error> {
+/// The network of a configuration, for environments of these spaces; with a body of the user's own, if given.
+pub(crate) fn network(
+    config: &Config,
+    spaces: &Spaces,
+    body: Option<Arc<dyn net::Body>>,
+) -> Result<ActorCritic, Error> {
+    let network = &config.network;
     let boxes = BoxHead {
-        deviation: Deviation::Free,
-        squash: false,
+        deviation: match network.log_std {
+            LogStd::Free => Deviation::Free,
+            LogStd::State => Deviation::State,
+        },
+        squash: network.squash,
     };
+    let inputs = FeatureSpec::new(&spaces.observation);
     let spec = NetworkSpec {
-        inputs: FeatureSpec::new(&spaces.observation),
-        body: Arc::new(net::Mlp {
-            hidden: config.network.hidden.clone(),
-            activation: match config.network.activation {
-                Activation::Tanh => net::Activation::Tanh,
-                Activation::Relu => net::Activation::Relu,
-            },
-        }),
-        shared: config.network.shared,
+        body: body.unwrap_or_else(|| self::body(config, &inputs, spaces)),
+        inputs,
+        shared: network.shared,
         head: head_of(&spaces.action, boxes)?,
-        fast: config.network.fast,
+        fast: network.fast,
     };
     let net = ActorCritic::new(spec)?;
     check_network(&net, config)?;
     Ok(net)
+}
+
+/// The body of a configuration.
+fn body(config: &Config, inputs: &FeatureSpec, spaces: &Spaces) -> Arc<dyn net::Body> {
+    let top = net::Mlp {
+        hidden: config.network.hidden.clone(),
+        activation: match config.network.activation {
+            Activation::Tanh => net::Activation::Tanh,
+            Activation::Relu => net::Activation::Relu,
+        },
+    };
+    let encoder = |image, top| {
+        Arc::new(net::Encoder {
+            image: Some(image),
+            top,
+        })
+    };
+    match config.network.body {
+        Body::Mlp => Arc::new(top),
+        Body::SmallCnn => encoder(ImageNet::Small, top),
+        Body::NatureCnn => encoder(ImageNet::Nature, top),
+        Body::ImpalaResnet => encoder(ImageNet::ImpalaResnet, top),
+        Body::Auto => {
+            for leaf in spaces.observation.leaves() {
+                warn_of_image(leaf);
+            }
+            net::Encoder::fitting(inputs, top)
+        }
+    }
+}
+
+/// Warns of what looks like an image, but does not say where its channels are.
+fn warn_of_image(leaf: &Leaf) {
+    if let LeafKind::Box(space) = &leaf.kind
+        && (space.dtype, space.image, space.shape.len()) == (DType::U8, None, 3)
+    {
+        tracing::warn!(
+            "observation {:?} of shape {:?} looks like an image, but is read as plain numbers: make its space \
+             with Space::image, which says where the channels are, or set network.body = \"mlp\"",
+            leaf.path,
+            space.shape
+        );
+    }
 }
 
 /// The algorithm of a configuration.
@@ -103,6 +150,11 @@ pub(crate) fn rollout(config: &Config) -> RolloutConfig {
         max_staleness: match rollout.mode {
             Mode::Async => Some(rollout.max_staleness),
             _ => None,
+        },
+        bounding: if config.network.squash {
+            Bounding::Tanh
+        } else {
+            Bounding::Clip
         },
         ..RolloutConfig::default()
     }

@@ -69,7 +69,7 @@ impl<'a> Bench<'a> {
     fn learner(&self) -> Result<Learner, Error> {
         Ok(Learner::new(
             assemble::learner(&self.config),
-            assemble::network(&self.config, &self.spaces)?,
+            assemble::network(&self.config, &self.spaces, None)?,
             assemble::algorithm(&self.config),
             &self.spaces,
             device::open(&self.config.device)?,

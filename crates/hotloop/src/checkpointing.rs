@@ -26,7 +26,8 @@ struct State {
     wall_s: f64,
     best_return: Option<f64>,
     adam: AdamCounters,
-    /// Of a perceptron's hidden layers: what the shapes of its weights do not tell.
+    /// Of the network's hidden layers, if they have one to choose: what the shapes of weights do not tell.
+    #[serde(default)]
     activation: Option<Activation>,
 }
 
@@ -94,7 +95,7 @@ pub(crate) fn save(dir: &Path, name: &str, contents: &Contents<'_>) -> Result<()
         wall_s: contents.wall_s,
         best_return: progress.best_return,
         adam: learner.adam().counters(),
-        activation: learner.net().spec().activation(),
+        activation: learner.net().spec().body.activation(),
     };
     snapshot.state = serde_json::to_value(state).map_err(|e| refuse(dir, name, e))?;
     checkpoint::save(dir, name, &snapshot)?;
@@ -119,7 +120,7 @@ pub(crate) fn load(dir: &Path, name: &str, learner: &mut Learner) -> Result<Load
     let snapshot = checkpoint::load(dir, name)?;
     let state: State =
         serde_json::from_value(snapshot.state.clone()).map_err(|e| refuse(dir, name, e))?;
-    let activation = learner.net().spec().activation();
+    let activation = learner.net().spec().body.activation();
     if let (Some(then), Some(now)) = (state.activation, activation)
         && then != now
     {

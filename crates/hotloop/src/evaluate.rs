@@ -12,7 +12,7 @@ use hotloop_env::{
 };
 use hotloop_learn::{Actor, Choice, Params};
 use hotloop_math::Standardizer;
-use hotloop_rollout::Clip;
+use hotloop_rollout::{Bounding, Clip};
 use serde::Serialize;
 use std::future::poll_fn;
 use tokio::runtime::{Builder, Runtime};
@@ -84,12 +84,12 @@ struct Row {
 }
 
 impl Row {
-    fn new(spaces: &Spaces, lanes: usize) -> Self {
+    fn new(spaces: &Spaces, lanes: usize, bounding: Bounding) -> Self {
         let words = |bytes: usize| vec![0u64; (bytes * lanes).div_ceil(8)];
         Self {
             observations: words(spaces.observation.record_bytes()),
             actions: words(spaces.action.record_bytes()),
-            clip: Clip::new(&spaces.action, lanes),
+            clip: Clip::new(&spaces.action, lanes, bounding),
             masks: vec![1; spaces.action.mask_bytes() * lanes],
             valid: vec![0; lanes],
             next_valid: vec![0; lanes],
@@ -151,7 +151,7 @@ pub(crate) fn play_episodes(
     let lanes = block.lanes();
     let driver = Driver::new(block)?;
     let mut states = LaneStates::new(plan.seed, Stream::Eval, 0, lanes);
-    let mut row = Row::new(spaces, lanes);
+    let mut row = Row::new(spaces, lanes, actor.bounding());
     let philox = Philox::new(plan.seed, Stream::EvalAction);
     let (mut faults, mut failures) = (vec![], Failures::new(lanes));
     // Lane l plays episodes l, l + lanes, …

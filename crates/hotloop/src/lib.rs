@@ -40,5 +40,14 @@ pub mod algorithm {
     pub use hotloop_math::{Rows, Schedule, gae, n_step};
 }
 
+/// What a network of one's own needs; see [`TrainerBuilder::network`].
+pub mod network {
+    pub use hotloop_env::{FeatureKind, FeatureLeaf, FeatureSpec};
+    pub use hotloop_learn::net::{
+        Activation, Body, Encoder, ImageNet, Init, Mlp, ParamBuilder, Views,
+    };
+    pub use hotloop_learn::{LearnError, tch};
+}
+
 /// Environments: the traits, spaces, wrappers and the registry.
 pub use hotloop_env as env;

@@ -7,6 +7,7 @@ mod evaluation;
 mod faults;
 mod learning;
 mod loading;
+mod networks;
 mod normalizing;
 mod spaces;
 mod stopping;

@@ -401,3 +401,14 @@ fn br_40_rescaling_is_finite_for_every_bound() {
     let half = received(&[0.0], &[inf], rescale);
     assert_eq!(half[0].0, 0.0, "{half:?}");
 }
+
+#[test]
+fn br_23_br_40_squashed_actions_lie_within_their_bounds() {
+    let squash = &["network.squash=true", "steps=6400"];
+    let got = received(&[0.0, -3e38, 2.0, -2.0], &[5.0, 3e38, 2.0, 2.0], squash);
+    // Draws of a normal distribution: some are nearly at the bounds, none beyond.
+    assert!(got[0].0 >= 0.0 && got[0].0 < 0.1 && got[0].1 > 4.9 && got[0].1 <= 5.0);
+    assert!(got[1].0 < -2e38 && got[1].1 > 2e38 && got[1].1.is_finite());
+    assert_eq!(got[2], (2.0, 2.0));
+    assert!(got[3].0 >= -2.0 && got[3].0 < -1.9 && got[3].1 > 1.9 && got[3].1 <= 2.0);
+}

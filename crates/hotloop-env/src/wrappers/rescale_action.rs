@@ -29,9 +29,7 @@ fn rescale(space: &BoxSpace, i: usize, x: f32) -> f32 {
     if !is_bounded(space, i) {
         return x;
     }
-    // A weighted mean of the bounds: exact at both, and no width that could overflow.
-    let weight = (x.clamp(-1.0, 1.0) as f64 + 1.0) / 2.0;
-    (space.low.at(i) * (1.0 - weight) + space.high.at(i) * weight) as f32
+    crate::rescale(space.low.at(i), space.high.at(i), x)
 }
 
 impl<E: Env> Env for RescaleAction<E> {

@@ -219,6 +219,12 @@ impl HeadSpec {
         (self.log_std > 0).then_some(self.log_std)
     }
 
+    /// Whether environments are to be sent the `tanh` of real actions.
+    pub fn squashes(&self) -> bool {
+        self.parts()
+            .any(|part| matches!(part, HeadPart::Gaussian { squash: true, .. }))
+    }
+
     /// Uniform random numbers that one sample takes.
     pub fn uniforms(&self) -> usize {
         self.uniforms

@@ -1,7 +1,7 @@
 //! What a network does before its heads: the trait to implement for a body of one's own, how it declares its
 //! parameters, and how it finds them again.
 
-use super::Mlp;
+use super::{Activation, Mlp};
 use crate::{
     error::LearnError,
     init,
@@ -59,6 +59,12 @@ pub trait Body: std::fmt::Debug + Send + Sync {
     /// This body as fully connected layers, if it is nothing else: then hotloop's own kernels compute it, and
     /// [`forward`](Self::forward) is used only where they do not apply.
     fn perceptron(&self) -> Option<&Mlp> {
+        None
+    }
+
+    /// The nonlinearity that can be chosen, if one can: what the shapes of parameters do not tell. Checkpoints keep
+    /// it, so that no policy is read back with another.
+    fn activation(&self) -> Option<Activation> {
         None
     }
 }

@@ -91,6 +91,10 @@ impl Body for Mlp {
     fn perceptron(&self) -> Option<&Mlp> {
         Some(self)
     }
+
+    fn activation(&self) -> Option<Activation> {
+        Some(self.activation)
+    }
 }
 
 /// Shape of an actor-critic perceptron on a plain vector.

@@ -5,8 +5,12 @@
 //! [`crate::kernels`] on host memory with a hand-written backward pass, for fully connected layers. They agree to
 //! rounding, which the tests assert.
 
+#[cfg(test)]
+mod bodies_tests;
 mod body;
+mod encoder;
 mod fast;
+mod images;
 mod mlp;
 mod plain;
 #[expect(dead_code, reason = "networks get recurrent cores next")]
@@ -15,6 +19,8 @@ mod recurrent;
 mod tests;
 
 pub use body::{Body, Init, ParamBuilder, Views};
+pub use encoder::Encoder;
+pub use images::{ImageNet, ImageShape};
 pub use mlp::{Activation, Mlp, MlpSpec};
 
 use crate::{
@@ -47,13 +53,6 @@ pub struct NetworkSpec {
     pub head: HeadSpec,
     /// Whether to use the hand-written kernels where they apply (perceptrons, dense f32 in host memory).
     pub fast: bool,
-}
-
-impl NetworkSpec {
-    /// Nonlinearity of the body's hidden layers, if it is a perceptron.
-    pub fn activation(&self) -> Option<Activation> {
-        self.body.perceptron().map(|mlp| mlp.activation)
-    }
 }
 
 /// What the network says about `n` rows.

@@ -1,7 +1,7 @@
 //! Which configurations can run: ranges, and what has to fit together. Checked before anything starts.
 
 use super::error::ConfigError;
-use super::keys::{Body, Config, LogStd, Recurrent, RolloutSettings, Scheduler, ValueScale};
+use super::keys::{Body, Config, Recurrent, RolloutSettings, Scheduler, ValueScale};
 use super::layers::Origins;
 use hotloop_env::Registry;
 
@@ -141,13 +141,7 @@ impl Config {
                 "rollout.stuck_after",
                 rollout.stuck_after == unset.rollout.stuck_after,
             ),
-            (
-                "network.body",
-                matches!(network.body, Body::Auto | Body::Mlp),
-            ),
             ("network.recurrent", network.recurrent == Recurrent::None),
-            ("network.log_std", network.log_std == LogStd::Free),
-            ("network.squash", !network.squash),
             (
                 "normalize.values",
                 self.normalize.values == ValueScale::None,
@@ -174,7 +168,7 @@ impl Config {
         )?;
         conflict(
             "network.shared",
-            self.network.shared && hidden.is_empty(),
+            self.network.shared && hidden.is_empty() && self.network.body == Body::Mlp,
             || {
                 "there is no hidden layer to share; set network.hidden, or network.shared to false"
                     .into()

@@ -100,10 +100,11 @@ section! {
 section! {
     /// `[network]`: the policy and value networks.
     NetworkConfig {
-        /// What is beneath the hidden layers: "mlp" for nothing, "nature-cnn" or "impala-resnet" for
-        /// images; "auto" looks at the observations.
+        /// How images are read: "mlp" for hidden layers alone, "small-cnn", "nature-cnn" or
+        /// "impala-resnet"; "auto" for nature-cnn from 36 x 36 pixels on, and small-cnn below.
         body: Body = Body::Auto,
-        /// Units of each hidden layer.
+        /// Units of each hidden layer. Where the observation is one image, the network that reads it
+        /// has a last layer of its own and these are left out.
         hidden: Vec<usize> = vec![64, 64],
         /// "tanh" or "relu".
         activation: Activation = Activation::Tanh,
@@ -115,7 +116,7 @@ section! {
         recurrent_size: usize = 64,
         /// Deviation of box actions: "free" is a weight of its own, "state" an output of the network.
         log_std: LogStd = LogStd::Free,
-        /// Bound box actions by tanh.
+        /// Bound box actions by tanh, scaled to their bounds, instead of clipping them.
         squash: bool = false,
         /// Use hotloop's own kernels where they apply (same maths to 1e-5); false: libtorch's autograd.
         fast: bool = true,
@@ -252,13 +253,15 @@ choice! {
 }
 
 choice! {
-    /// What turns observations into the input of the hidden layers.
+    /// How images are read.
     Body {
-        /// What fits the observations.
+        /// By the network that fits their size, or none.
         #[default]
         Auto,
-        /// Nothing: observations are a vector.
+        /// By none: they are vectors.
         Mlp,
+        /// The convolution of Young & Tian 2019, for small images.
+        SmallCnn,
         /// The convolutions of Mnih et al. 2015.
         NatureCnn,
         /// The residual network of Espeholt et al. 2018.

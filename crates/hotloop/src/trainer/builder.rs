@@ -5,7 +5,7 @@ use crate::checkpointing::{self, LAST};
 use crate::config::{Config, Origins};
 use crate::{Error, StopHandle, agent, assemble};
 use hotloop_env::Registry;
-use hotloop_learn::{Algorithm, Learner, device};
+use hotloop_learn::{Algorithm, Body, Learner, device};
 use hotloop_telemetry::{RunDir, Sink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ pub struct TrainerBuilder {
     stop: StopHandle,
     sinks: Vec<Box<dyn Sink>>,
     algorithm: Option<Arc<dyn Algorithm>>,
+    network: Option<Arc<dyn Body>>,
 }
 
 impl TrainerBuilder {
@@ -73,6 +74,13 @@ impl TrainerBuilder {
         self
     }
 
+    /// A network of your own beneath the heads, in place of the configured one. A run of it is gone on with, or
+    /// [played](crate::Agent::load_network), with the same one.
+    pub fn network(mut self, body: impl Body + 'static) -> Self {
+        self.network = Some(Arc::new(body));
+        self
+    }
+
     /// Checks everything that can be checked before the start. The run's directory is made, and
     /// environments step, in [`train`](Trainer::train).
     ///
@@ -88,6 +96,7 @@ impl TrainerBuilder {
             stop,
             sinks,
             algorithm,
+            network,
         } = self;
         config.validate(&registry, &origins)?;
         let device = device::open(&config.device)?;
@@ -101,7 +110,7 @@ impl TrainerBuilder {
         }
         let spaces = spec.spaces(&options)?;
         assemble::check_memory(&assemble::rollout(&config), &spaces)?;
-        let net = assemble::network(&config, &spaces)?;
+        let net = assemble::network(&config, &spaces, network)?;
         let resumed = match &resume {
             Some(path) => Some(reopen(path, &config)?),
             None => None,
