@@ -2,8 +2,9 @@
 """Trains presets with several seeds, evaluates what they learned, and prints the table of docs/learning.md.
 
     cargo build --release -p hotloop-cli
-    python3 scripts/learning_curves.py                       # all of it, one run after another
+    python3 scripts/learning_curves.py                       # all of it but MinAtar, one run after another
     python3 scripts/learning_curves.py cartpole bench-fast   # these rows only
+    python3 scripts/learning_curves.py 'minatar-*'           # MinAtar: five games, hours
     python3 scripts/learning_curves.py --seeds 1-3 --runs curves cartpole
 
 Needs nothing but Python 3.9. The table goes to standard output, one line per run to standard error. With
@@ -19,9 +20,12 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from fnmatch import fnmatch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BENCH_RATE = "algo.learning_rate=2.5e-3"
+# A game and the return that is wanted.
+MINATAR = {"breakout": 10, "asterix": 5, "freeway": 40, "seaquest": 5, "space-invaders": 50}
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,23 @@ class Row:
     seeds: int = 5
     needed: int = 5
     settings: tuple[str, ...] = ()
+    # Evaluated with actions drawn from the policy, as published results of these games are.
+    sampled: bool = False
+    # Takes long: trained only if it is named.
+    on_demand: bool = False
 
     def train(self, seed):
         """The arguments of `hotloop` that train it."""
         pairs = [word for setting in self.settings for word in ("--set", setting)]
         return ["train", self.preset, *pairs, "--seed", str(seed)]
+
+    def wanted(self, names):
+        """Whether it is one of the rows named."""
+        return any(fnmatch(self.name, name) for name in names) if names else not self.on_demand
+
+    def evaluate(self, place):
+        """The arguments of `hotloop` that evaluate the run in `place`."""
+        return ["eval", str(place), *(["--sampled"] if self.sampled else [])]
 
 
 ROWS = [
@@ -49,6 +65,10 @@ ROWS = [
     Row("mountain-car-continuous", "mountain-car-continuous", 90),
     Row("bench-fast", "bench", 475, needed=4, settings=(BENCH_RATE, "network.fast=true")),
     Row("bench-plain", "bench", 475, needed=4, settings=(BENCH_RATE, "network.fast=false")),
+    *(
+        Row(f"minatar-{game}", f"minatar-{game}", threshold, seeds=3, needed=3, sampled=True, on_demand=True)
+        for game, threshold in MINATAR.items()
+    ),
 ]
 
 
@@ -64,7 +84,7 @@ class Outcome:
     def __str__(self):
         return (
             f"{self.steps:,} env steps in {self.seconds:.1f} s, last 100 episodes {self.training:.1f}, "
-            f"greedy evaluation {self.evaluation:.1f}"
+            f"evaluation {self.evaluation:.1f}"
         )
 
 
@@ -84,7 +104,7 @@ def run(options, row, seed, folder):
     trained = hotloop(options.binary, arguments)
     played = hotloop(
         options.binary,
-        ["eval", str(place), "--episodes", str(options.episodes), "--seed", str(options.eval_seed)],
+        [*row.evaluate(place), "--episodes", str(options.episodes), "--seed", str(options.eval_seed)],
     )
     return Outcome(
         trained["env_steps"], trained["wall_s"], trained["return_mean_100"], played["return_mean"]
@@ -104,7 +124,7 @@ def line(row, outcomes):
         f"{max(o.steps for o in outcomes):,}",
         of([o.seconds for o in outcomes], max, 1),
         of([o.training for o in outcomes], min, 1),
-        of([o.evaluation for o in outcomes], min, 1),
+        of([o.evaluation for o in outcomes], min, 1) + (", sampled" if row.sampled else ", greedy"),
         f"≥ {row.threshold:g}",
         f"{passed}/{len(outcomes)}",
         f"`hotloop {shlex.join(row.train('N'))}`",
@@ -114,7 +134,7 @@ def line(row, outcomes):
 
 HEADER = """\
 | row | env steps | seconds of training: mean (longest) | last 100 episodes of training: mean (worst seed) | \
-greedy evaluation: mean (worst seed) | wanted | seeds that reach it | command, for seed N |
+evaluation: mean (worst seed), actions | wanted | seeds that reach it | command, for seed N |
 |---|---|---|---|---|---|---|---|"""
 
 
@@ -130,7 +150,7 @@ def seeds(text):
 def arguments():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("rows", nargs="*", help="rows of the table; all if none is named")
+    parser.add_argument("rows", nargs="*", help="rows of the table, * for any; all but MinAtar if none is named")
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "target/release/hotloop")
     parser.add_argument("--seeds", type=seeds, help="for example 1-5; each row has its own default")
     parser.add_argument("--threads", type=int, default=0, help="as `hotloop train`; changes no result")
@@ -138,9 +158,8 @@ def arguments():
     parser.add_argument("--eval-seed", type=int, default=1000, help="of the evaluation's episodes")
     parser.add_argument("--runs", type=pathlib.Path, help="keep the run directories here")
     options = parser.parse_args()
-    known = {row.name for row in ROWS}
     for name in options.rows:
-        if name not in known:
+        if not any(row.wanted([name]) for row in ROWS):
             parser.error(f"there is no row {name!r}; the rows are {', '.join(r.name for r in ROWS)}")
     if not options.binary.is_file():
         parser.error(
@@ -155,7 +174,7 @@ def table(options, folder):
     print(HEADER, flush=True)
     good = True
     for row in ROWS:
-        if options.rows and row.name not in options.rows:
+        if not row.wanted(options.rows):
             continue
         outcomes = []
         for seed in options.seeds or range(1, row.seeds + 1):

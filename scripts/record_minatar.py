@@ -76,6 +76,7 @@ class Player:
     def __init__(self, env, rng):
         self.env, self.game, self.rng = env, env.env, rng
         self.actions = env.minimal_action_set()
+        self.reckless = False
 
     def twin(self):
         draws, self.game.random = self.game.random, None
@@ -129,10 +130,12 @@ class Player:
 
     def seaquest(self):
         g = self.game
-        if g.diver_count < 0:
+        if g.diver_count < 0 and g.ramping and g.e_spawn_speed > 1:
+            # Surfacing is free now, and makes the game faster.
             return [2 if g.sub_y > 0 else 4]
-        if g.diver_count == 6 or (g.oxygen < 50 and g.diver_count > 0):
-            return [2]
+        if g.diver_count == 6 or (g.oxygen < 50 and g.diver_count != 0):
+            # Now and then somebody stays down.
+            return [4] if self.reckless else [2]
         near = lambda e: abs(e[0] - g.sub_x) + abs(e[1] - g.sub_y)
         if g.divers and self.rng.random() < 0.8:
             x, y = min(g.divers, key=near)[:2]
@@ -208,6 +211,7 @@ class Recorder:
             if n < RANDOM_EPISODES:
                 self.episode(n % 4 != 3, random, longest)
             if self.seen["steps"] < STEPS:
+                player.reckless = n % 5 == 4
                 self.episode(n % 4 != 2, player.choose, min(longest, 2600))
             n += 1
 

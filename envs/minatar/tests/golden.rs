@@ -4,11 +4,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use hotloop_env::{
-    ActionBuf, End, Env, EnvRng, Layout, ObservationBuf, ResetCtx, Script, Space, StateReader,
-    StateWriter,
-};
-use hotloop_minatar::{Asterix, Breakout, Freeway, Game, MinAtar, Rules};
+mod common;
+
+use common::Lane;
+use hotloop_env::{BoxSpace, DType, End, Env, EnvRng, Script, Space};
+use hotloop_minatar::{Asterix, Breakout, Freeway, Game, MinAtar, Rules, Seaquest, SpaceInvaders};
 use std::collections::HashMap;
 
 /// A recorded event that is a reset rather than a step.
@@ -73,55 +73,12 @@ fn hash(record: &[u8]) -> u16 {
     (fnv >> 16) as u16 ^ fnv as u16
 }
 
-/// One lane: an environment with what it is called with.
-struct Lane<G> {
-    env: MinAtar<G>,
-    action: ActionBuf,
-    observation: ObservationBuf,
-}
-
-impl<G: Game> Lane<G> {
-    fn new(difficulty_ramping: bool) -> Self {
-        let env = MinAtar::<G>::new(Rules {
-            difficulty_ramping,
-            ..Rules::default()
-        })
-        .unwrap();
-        let actions = Layout::of_actions(&env.action_space()).unwrap();
-        let observations = Layout::new(&env.observation_space()).unwrap();
-        Self {
-            env,
-            action: ActionBuf::new(&actions),
-            observation: ObservationBuf::new(&observations),
-        }
-    }
-
-    fn reset(&mut self, rng: &mut EnvRng) {
-        self.env.reset(&mut ResetCtx::new(rng, 0, 0, 0)).unwrap();
-    }
-
-    fn step(&mut self, action: u8, rng: &mut EnvRng) -> (f64, End) {
-        self.action = self.action.clone().with_index(action.into());
-        let transition = self.env.step(self.action.view(), rng).unwrap();
-        (transition.reward(), transition.end())
-    }
-
-    fn frame(&mut self) -> u16 {
-        self.env.observe(&mut self.observation.as_mut()).unwrap();
-        hash(self.observation.record())
-    }
-
-    fn saved(&self) -> Vec<u8> {
-        let mut out = StateWriter::new();
-        assert!(self.env.save(&mut out));
-        out.into_bytes()
-    }
-
-    fn load(&mut self, state: &[u8]) {
-        let mut reader = StateReader::new(state);
-        self.env.load(&mut reader).unwrap();
-        reader.finish().unwrap();
-    }
+fn env<G: Game>(difficulty_ramping: bool) -> MinAtar<G> {
+    MinAtar::new(Rules {
+        difficulty_ramping,
+        ..Rules::default()
+    })
+    .unwrap()
 }
 
 /// Plays the recording. From event to event the episode goes on in a fresh environment with the saved state if
@@ -129,7 +86,7 @@ impl<G: Game> Lane<G> {
 fn play<G: Game>(file: &[u8], reload: bool) {
     let golden = Golden::new(file);
     let mut rng = EnvRng::scripted(golden.script.clone());
-    let mut lanes = [Lane::<G>::new(false), Lane::<G>::new(true)];
+    let mut lanes = [false, true].map(|ramping| Lane::new(env::<G>(ramping)));
     let mut ramping = 0;
     for (n, (&event, &frame)) in golden.events.iter().zip(&golden.frames).enumerate() {
         let flag = event & FLAG != 0;
@@ -137,18 +94,18 @@ fn play<G: Game>(file: &[u8], reload: bool) {
             ramping = usize::from(flag);
             lanes[ramping].reset(&mut rng);
         } else {
-            let (reward, end) = lanes[ramping].step(event & 7, &mut rng);
+            let (reward, end) = lanes[ramping].step((event & 7).into(), &mut rng);
             assert_eq!(reward, f64::from(event >> 4), "reward of event {n}");
             let expected = if flag { End::Terminated } else { End::Continue };
             assert_eq!(end, expected, "end of event {n}");
         }
         let lane = &mut lanes[ramping];
-        assert_eq!(lane.frame(), frame, "observation of event {n}");
+        assert_eq!(hash(lane.observe()), frame, "observation of event {n}");
         if reload {
-            let state = lane.saved();
-            *lane = Lane::new(ramping == 1);
+            let state = lane.save();
+            *lane = Lane::new(env(ramping == 1));
             lane.load(&state);
-            assert_eq!(lane.saved(), state, "state after event {n}");
+            assert_eq!(lane.save(), state, "state after event {n}");
         }
     }
     assert_eq!(rng.uniform(), LAST.0, "uniform draws are left");
@@ -157,12 +114,14 @@ fn play<G: Game>(file: &[u8], reload: bool) {
 
 fn check_spaces<G: Game>(file: &[u8]) {
     let golden = Golden::new(file);
-    let lane = Lane::<G>::new(true);
+    let env = env::<G>(true);
     let actions = Space::discrete(golden.number("actions"));
-    assert_eq!(lane.env.action_space(), actions);
-    let shape = vec![10, 10, golden.number("channels")];
-    match lane.env.observation_space() {
-        Space::Box(space) => assert_eq!(space.shape, shape),
+    assert_eq!(env.action_space(), actions);
+    match env.observation_space() {
+        Space::Box(BoxSpace { shape, dtype, .. }) => {
+            assert_eq!(shape, [10, 10, golden.number("channels")]);
+            assert_eq!(dtype, DType::U8);
+        }
         other => panic!("expected a box, found {other}"),
     }
 }
@@ -195,3 +154,5 @@ macro_rules! golden {
 golden!(breakout, Breakout, "Breakout-v1");
 golden!(asterix, Asterix, "Asterix-v1");
 golden!(freeway, Freeway, "Freeway-v1");
+golden!(seaquest, Seaquest, "Seaquest-v1");
+golden!(space_invaders, SpaceInvaders, "SpaceInvaders-v1");

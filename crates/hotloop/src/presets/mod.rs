@@ -5,6 +5,14 @@ const PRESETS: &[(&str, &str)] = &[
     ("acrobot", include_str!("acrobot.toml")),
     ("bench", include_str!("bench.toml")),
     ("cartpole", include_str!("cartpole.toml")),
+    ("minatar-asterix", include_str!("minatar-asterix.toml")),
+    ("minatar-breakout", include_str!("minatar-breakout.toml")),
+    ("minatar-freeway", include_str!("minatar-freeway.toml")),
+    ("minatar-seaquest", include_str!("minatar-seaquest.toml")),
+    (
+        "minatar-space-invaders",
+        include_str!("minatar-space-invaders.toml"),
+    ),
     ("mountain-car", include_str!("mountain-car.toml")),
     (
         "mountain-car-continuous",

@@ -1,8 +1,11 @@
 //! Seaquest: a submarine between fish, other submarines, divers and its oxygen.
 
+mod mover;
+
 use crate::saved::{self, saved};
 use crate::{Action, Canvas, Game, SIDE};
 use hotloop_env::{End, EnvError, EnvRng, StateReader, StateWriter, Transition};
+use mover::{Mover, take_equal, take_met};
 
 const MAX_OXYGEN: i32 = 200;
 const MAX_DIVERS: i32 = 6;
@@ -75,74 +78,19 @@ pub struct Seaquest {
     ramps: i32,
 }
 
-/// Something that crosses the board.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Mover {
-    x: i32,
-    y: i32,
-    /// Its direction: −1 or 1.
-    dx: i32,
-    move_timer: i32,
-    /// Submarines only.
-    shot_timer: i32,
-}
-
-saved!(Mover: x, y, dx, move_timer, shot_timer);
 saved!(
     Seaquest: player, facing, at_surface, oxygen, divers_aboard, shot_timer, bullets, enemy_bullets, fish, subs,
     divers, enemy_interval, enemy_timer, diver_timer, move_wait, ramps
 );
 
-impl Mover {
-    /// One that comes in, drawn at random but for the timers; `others` are drawn between side and row.
-    fn entering(rng: &mut EnvRng, others: impl FnOnce(&mut EnvRng)) -> Self {
-        let from_left = rng.uniform() < 0.5;
-        others(rng);
-        let (x, dx) = if from_left { (0, 1) } else { (SIDE - 1, -1) };
-        Self {
-            x,
-            y: 1 + rng.below(8) as i32,
-            dx,
-            ..Self::default()
-        }
-    }
-
-    fn at(&self, [x, y]: [i32; 2]) -> bool {
-        self.x == x && self.y == y
-    }
-
-    fn meets(&self, other: &Self) -> bool {
-        self.at([other.x, other.y])
-    }
-
-    /// One cell on. Returns whether it is still on the board.
-    fn advance(&mut self) -> bool {
-        self.x += self.dx;
-        (0..SIDE).contains(&self.x)
-    }
-}
-
-/// Takes out the first that meets `mover`. Returns whether there was one.
-fn take_met(list: &mut Vec<Mover>, mover: &Mover) -> bool {
-    let met = list.iter().position(|other| other.meets(mover));
-    met.map(|i| list.remove(i)).is_some()
-}
-
-/// Takes out the first that equals `list[i]`, the way the package does. It is this one, or an equal one that stands
-/// for it: then `list[i]` takes the place before, and its turn comes again in place of the other's.
-fn take_equal(list: &mut Vec<Mover>, i: usize) {
-    let same = list.iter().position(|other| *other == list[i]);
-    list.remove(same.unwrap_or(i));
-}
-
 impl Seaquest {
     fn spawn_enemy(&mut self, rng: &mut EnvRng) {
-        let mut is_sub = false;
         let enemy = Mover {
             move_timer: self.move_wait,
             shot_timer: SHOT_WAIT,
-            ..Mover::entering(rng, |rng| is_sub = rng.uniform() < 1.0 / 3.0)
+            ..Mover::entering(rng)
         };
+        let is_sub = rng.uniform() < 1.0 / 3.0;
         let mut others = self.subs.iter().chain(&self.fish);
         if others.any(|other| other.y == enemy.y && other.dx != enemy.dx) {
             return;
@@ -157,7 +105,7 @@ impl Seaquest {
     fn spawn_diver(&mut self, rng: &mut EnvRng) {
         self.divers.push(Mover {
             move_timer: MOVE_WAIT,
-            ..Mover::entering(rng, |_| {})
+            ..Mover::entering(rng)
         });
     }
 
