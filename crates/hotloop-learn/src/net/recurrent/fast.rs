@@ -93,6 +93,29 @@ impl<'a> Trace<'a> {
     }
 }
 
+/// The states of some lanes: some columns of rows that may hold more.
+pub(in crate::net) struct States<'a> {
+    rows: &'a mut [f32],
+    stride: usize,
+    at: usize,
+}
+
+impl<'a> States<'a> {
+    /// Columns from `at` on of rows of `stride`, one for each lane.
+    pub(in crate::net) fn new(rows: &'a mut [f32], stride: usize, at: usize) -> Self {
+        Self { rows, stride, at }
+    }
+
+    /// Those of `lanes` lanes from lane `first` on.
+    pub(in crate::net) fn of(&mut self, first: usize, lanes: usize) -> States<'_> {
+        States {
+            rows: &mut self.rows[first * self.stride..(first + lanes) * self.stride],
+            stride: self.stride,
+            at: self.at,
+        }
+    }
+}
+
 /// Copies `width` elements per lane from column `at` of rows of `stride`, zeros for lanes that start.
 fn carry(from: &[f32], stride: usize, at: usize, starts: &[u8], to: &mut [f32], width: usize) {
     let lanes = from.chunks_exact(stride).zip(to.chunks_exact_mut(width));
@@ -121,8 +144,8 @@ impl Cell {
     }
 
     /// Takes a block of lanes through its steps: `x` `[step][lane][inputs]`; `starts` `[step][lane]`, 1
-    /// where the state is reset before the row; `states` `[lane][state]`, before the first step and
-    /// then after the last; outputs into `out` `[step][lane][hidden]`.
+    /// where the state is reset before the row; `states` before the first step, which become
+    /// those after the last; outputs into `out` `[step][lane][hidden]`.
     #[expect(
         clippy::too_many_arguments,
         reason = "the pass's inputs, scratch and results"
@@ -132,13 +155,14 @@ impl Cell {
         panels: &Panels<'_>,
         x: &[f32],
         starts: &[u8],
-        states: &mut [f32],
+        states: States<'_>,
         trace: &mut Trace<'_>,
         scratch: &mut [f32],
         out: &mut [f32],
     ) {
-        let (width, gates, state) = (self.hidden, self.gates(), self.state());
-        let lanes = states.len() / state;
+        let (width, gates) = (self.hidden, self.gates());
+        let States { rows: states, stride, at } = states;
+        let lanes = states.len() / stride;
         let (product, after) = scratch.split_at_mut(lanes * gates);
         let after = &mut after[..lanes * width];
         for (x, gates_of) in x
@@ -153,9 +177,9 @@ impl Cell {
             let before = &mut trace.before[rows.clone()];
             let cell = &mut trace.cell[rows.clone()];
             if t == 0 {
-                carry(states, state, 0, starts, before, width);
+                carry(states, stride, at, starts, before, width);
                 if is_lstm {
-                    carry(states, state, width, starts, cell, width);
+                    carry(states, stride, at + width, starts, cell, width);
                 }
             } else {
                 let last = &out[rows.start - lanes * width..rows.start];
@@ -175,10 +199,11 @@ impl Cell {
             }
         }
         let last = &out[out.len() - lanes * width..];
-        for (lane, state) in states.chunks_exact_mut(state).enumerate() {
+        for (lane, state) in states.chunks_exact_mut(stride).enumerate() {
+            let state = &mut state[at..];
             state[..width].copy_from_slice(&last[lane * width..][..width]);
             if is_lstm {
-                state[width..].copy_from_slice(&after[lane * width..][..width]);
+                state[width..2 * width].copy_from_slice(&after[lane * width..][..width]);
             }
         }
     }

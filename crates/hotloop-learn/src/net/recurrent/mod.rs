@@ -10,6 +10,8 @@ mod plain;
 #[cfg(test)]
 mod tests;
 
+pub(super) use fast::{Panels, States, Trace};
+
 use crate::{init, params::ParamLayout};
 
 /// Which recurrent cell.
@@ -83,6 +85,11 @@ impl Cell {
             entries,
             offsets: entries.map(|i| layout.entries()[i].offset),
         }
+    }
+
+    /// Width of the input.
+    pub(super) fn inputs(&self) -> usize {
+        self.inputs
     }
 
     /// Units, which is also the width of the output.

@@ -1,6 +1,6 @@
 //! The two implementations against each other, and values that can be worked out by hand.
 
-use super::fast::{Panels, Trace};
+use super::fast::{Panels, States, Trace};
 use super::*;
 use crate::params::Params;
 use std::sync::Arc;
@@ -114,7 +114,8 @@ impl Case {
             let mut room = vec![9.0; rows * Trace::per_row(cell)];
             let mut trace = Trace::over(cell, rows, &mut room);
             let mut scratch = vec![9.0; cell.scratch(lanes)];
-            let states = &mut pass.states[first * cell.state()..][..lanes * cell.state()];
+            let mut states = States::new(&mut pass.states, cell.state(), 0);
+            let states = states.of(first, lanes);
             cell.forward(
                 &ahead,
                 &x,
