@@ -72,7 +72,7 @@ impl Job {
                 cx,
             };
             self.net
-                .gradient(&self.params, &batch.observations, &bound, &mut self.grads)
+                .gradient(&self.params, &batch.observations, batch.sequences.as_ref(), &bound, &mut self.grads)
         });
         let shard = self.shard;
         let stats = catch_unwind(work).unwrap_or_else(|panic| {

@@ -46,6 +46,25 @@ pub struct Sequences {
     pub states: Tensor,
 }
 
+impl Sequences {
+    /// Checks that these are sequences of `rows` rows, with states of `state` elements.
+    ///
+    /// # Errors
+    /// Naming what does not fit.
+    pub fn check(&self, rows: i64, state: i64) -> Result<(), LearnError> {
+        shaped("episode starts", &self.starts, &[rows], Kind::Uint8)?;
+        let (found, length) = (self.states.size(), self.length);
+        if length < 1 || rows % length != 0 || found != [rows / length, state] {
+            return Err(LearnError::Shape {
+                what: "initial states of sequences".into(),
+                expected: format!("[{rows} rows / {length} each, {}]", state.max(0)),
+                found: format!("{found:?}"),
+            });
+        }
+        Ok(())
+    }
+}
+
 impl Minibatch {
     /// Number of rows.
     pub fn rows(&self) -> i64 {
@@ -146,16 +165,9 @@ impl Minibatch {
                 Kind::Uint8,
             )?;
         }
-        if let Some(s) = &self.sequences {
-            shaped("episode starts", &s.starts, &[n], Kind::Uint8)?;
-            let (size, sequences) = (s.states.size(), n / s.length.max(1));
-            if s.length < 1 || n % s.length != 0 || size.len() != 2 || size[0] != sequences {
-                return Err(LearnError::Shape {
-                    what: "initial states of sequences".into(),
-                    expected: format!("[{n} rows / {} each, state]", s.length),
-                    found: format!("{size:?}"),
-                });
-            }
+        if let Some(sequences) = &self.sequences {
+            let state = sequences.states.size().get(1).copied().unwrap_or(-1);
+            sequences.check(n, state)?;
         }
         if self.valid_count >= 1.0 {
             return Ok(());

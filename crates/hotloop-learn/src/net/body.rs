@@ -119,6 +119,11 @@ impl<'a> ParamBuilder<'a> {
         self.layout.push(join(&self.prefix, name), shape)
     }
 
+    /// Where the parameter with this index begins in the arena.
+    pub(super) fn offset(&self, index: usize) -> usize {
+        self.layout.entries()[index].offset
+    }
+
     /// Declares `NAME.weight` `[outputs, inputs]`, orthogonal with this gain, and `NAME.bias` `[outputs]`, zero.
     /// Returns their indices.
     pub fn linear(

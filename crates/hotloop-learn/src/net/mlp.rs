@@ -122,6 +122,7 @@ impl From<MlpSpec> for NetworkSpec {
                 hidden: spec.hidden,
                 activation: spec.activation,
             }),
+            recurrent: None,
             shared: spec.shared,
             head: spec.head,
             fast: spec.fast,

@@ -1,9 +1,9 @@
-//! The actor-critic network: a body that makes a hidden vector of an observation's features, one for both or one each
-//! for actor and critic, and the heads on top of it.
+//! The actor-critic network: a body that makes a hidden vector of an observation's features, a recurrent cell if it is
+//! to remember, one of both for actor and critic together or one each, and the heads on top.
 //!
 //! Two implementations of the same function: `plain` runs any body through autograd, on any device; `fast` is
-//! [`crate::kernels`] on host memory with a hand-written backward pass, for fully connected layers. They agree to
-//! rounding, which the tests assert.
+//! [`crate::kernels`] on host memory with a hand-written backward pass, for fully connected layers and recurrent cells.
+//! They agree to rounding, which the tests assert.
 
 #[cfg(test)]
 mod bodies_tests;
@@ -13,7 +13,6 @@ mod fast;
 mod images;
 mod mlp;
 mod plain;
-#[expect(dead_code, reason = "networks get recurrent cores next")]
 mod recurrent;
 #[cfg(test)]
 mod tests;
@@ -22,8 +21,10 @@ pub use body::{Body, Init, ParamBuilder, Views};
 pub use encoder::Encoder;
 pub use images::{ImageNet, ImageShape};
 pub use mlp::{Activation, Mlp, MlpSpec};
+pub use recurrent::{CellKind, RecurrentSpec};
 
 use crate::{
+    algo::Sequences,
     dist::HeadSpec,
     error::LearnError,
     memory,
@@ -33,8 +34,6 @@ use crate::{
 use hotloop_env::FeatureSpec;
 use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
-
-pub use recurrent::{CellKind, RecurrentSpec};
 
 /// Elements of the largest weight that the kernels take: half a megabyte, what a second cache
 /// holds. libtorch's blocked products are better beyond.
@@ -47,6 +46,9 @@ pub struct NetworkSpec {
     pub inputs: FeatureSpec,
     /// What comes before the heads.
     pub body: Arc<dyn Body>,
+    /// The cell between body and heads, if the network remembers; like the body one for policy and value, or one
+    /// each.
+    pub recurrent: Option<RecurrentSpec>,
     /// Whether policy and value share their body.
     pub shared: bool,
     /// Action distribution, which fixes the policy's outputs.
@@ -80,6 +82,7 @@ struct Tower {
     name: &'static str,
     /// Width of the hidden vector.
     width: usize,
+    core: Option<recurrent::Cell>,
     policy: Option<Linear>,
     value: Option<Linear>,
 }
@@ -185,15 +188,63 @@ impl ActorCritic {
         Params::from_slice(Arc::clone(&self.layout), &elements, device)
     }
 
-    /// Evaluates rows `x` `[n, features]`, without gradients.
+    /// Elements of what the network remembers of one lane; 0 if it remembers nothing.
+    pub fn state(&self) -> usize {
+        let cells = self.towers.iter().filter_map(|tower| tower.core.as_ref());
+        cells.map(recurrent::Cell::state).sum()
+    }
+
+    /// Evaluates rows `x` `[n, features]` that stand for themselves, without gradients.
     ///
     /// # Errors
-    /// If `x` has another shape, or libtorch fails.
+    /// If `x` has another shape, the network is recurrent, or libtorch fails.
     pub fn forward(&self, params: &Params, x: &Tensor) -> Result<Outputs, LearnError> {
-        self.check(params, x)?;
+        Ok(self.evaluate(params, x, None)?.0)
+    }
+
+    /// Evaluates one row of each of `n` lanes, `x` `[n, features]`, after what is remembered of them, `states` `[n,
+    /// state]`. Returns what is remembered after, too.
+    ///
+    /// # Errors
+    /// If a shape does not fit, or libtorch fails.
+    pub fn step(
+        &self,
+        params: &Params,
+        x: &Tensor,
+        states: &Tensor,
+    ) -> Result<(Outputs, Tensor), LearnError> {
+        let rows = x.size().first().copied().unwrap_or(0);
+        let each = Sequences {
+            length: 1,
+            starts: Tensor::zeros([rows], (Kind::Uint8, x.device())),
+            states: states.shallow_clone(),
+        };
+        self.evaluate(params, x, Some(&each))
+    }
+
+    /// Evaluates rows `x` `[n, features]` that are `sequences`, without gradients.
+    ///
+    /// # Errors
+    /// If a shape does not fit, or libtorch fails.
+    pub fn unroll(
+        &self,
+        params: &Params,
+        x: &Tensor,
+        sequences: &Sequences,
+    ) -> Result<Outputs, LearnError> {
+        Ok(self.evaluate(params, x, Some(sequences))?.0)
+    }
+
+    fn evaluate(
+        &self,
+        params: &Params,
+        x: &Tensor,
+        sequences: Option<&Sequences>,
+    ) -> Result<(Outputs, Tensor), LearnError> {
+        self.check(params, x, sequences)?;
         let _guard = tch::no_grad_guard();
-        let Some(perceptron) = self.fast(params, x) else {
-            return plain::forward(self, &plain::views(self, params), x);
+        let Some(perceptron) = self.fast(params, x, sequences) else {
+            return plain::forward(self, &plain::views(self, params), x, sequences);
         };
         let (n, on_host) = (x.size()[0], (Kind::Float, Device::Cpu));
         let outputs = Outputs {
@@ -201,21 +252,23 @@ impl ActorCritic {
             value: Tensor::empty([n], on_host),
             log_std: self.log_std.map(|i| params.view(i).shallow_clone()),
         };
-        // SAFETY: the outputs were made just now; weights and rows are lent for this call, and
-        // weights are only written between passes, by the owner of their arena.
+        let states = states_of(sequences);
+        // SAFETY: the outputs and the copy of the states were made just now; weights and rows are lent for this
+        // call, and weights are only written between passes, by the owner of their arena.
         unsafe {
             let (w, x) = (params.host(), memory::f32s(x));
             let (head, value) = (
                 memory::f32s_mut(&outputs.head),
                 memory::f32s_mut(&outputs.value),
             );
-            fast::forward(perceptron, w, x, head, value);
+            fast::forward(perceptron, w, x, past(sequences, &states), head, value);
         }
-        Ok(outputs)
+        Ok((outputs, states))
     }
 
     /// The gradient of `objective` over rows `x` `[n, features]`, written (not added) into `grads`,
-    /// an arena of this network's layout. Returns the objective's statistics.
+    /// an arena of this network's layout. A recurrent network needs to know which rows are `sequences`; no gradient
+    /// flows from one to another (truncated backpropagation through time). Returns the objective's statistics.
     ///
     /// # Errors
     /// If shapes do not fit, the objective fails, or libtorch does.
@@ -223,10 +276,11 @@ impl ActorCritic {
         &self,
         params: &Params,
         x: &Tensor,
+        sequences: Option<&Sequences>,
         objective: &dyn Objective,
         grads: &mut Params,
     ) -> Result<Vec<f64>, LearnError> {
-        self.check(params, x)?;
+        self.check(params, x, sequences)?;
         if grads.layout() != &self.layout || grads.device() != params.device() {
             return Err(LearnError::Shape {
                 what: "gradient arena".into(),
@@ -238,22 +292,38 @@ impl ActorCritic {
                 ),
             });
         }
-        match self.fast(params, x) {
-            Some(perceptron) => fast::gradient(perceptron, params, x, objective, grads),
-            None => plain::gradient(self, params, x, objective, grads),
+        match self.fast(params, x, sequences) {
+            Some(perceptron) => {
+                let states = states_of(sequences);
+                // SAFETY: the copy of the states was made just now; the rows are lent for this call.
+                let past = unsafe { past(sequences, &states) };
+                fast::gradient(perceptron, params, x, past, objective, grads)
+            }
+            None => plain::gradient(self, params, x, sequences, objective, grads),
         }
     }
 
     /// The network as the kernels see it, if they apply to these weights and rows.
-    fn fast(&self, params: &Params, x: &Tensor) -> Option<&fast::Perceptron> {
+    fn fast(
+        &self,
+        params: &Params,
+        x: &Tensor,
+        sequences: Option<&Sequences>,
+    ) -> Option<&fast::Perceptron> {
         self.perceptron.as_ref().filter(|p| {
             p.largest_weight() <= LARGEST_WEIGHT
                 && memory::is_dense_host_f32(x)
+                && sequences.is_none_or(|s| s.starts.is_contiguous())
                 && memory::is_dense_host_f32(params.flat())
         })
     }
 
-    fn check(&self, params: &Params, x: &Tensor) -> Result<(), LearnError> {
+    fn check(
+        &self,
+        params: &Params,
+        x: &Tensor,
+        sequences: Option<&Sequences>,
+    ) -> Result<(), LearnError> {
         if params.layout() != &self.layout {
             return Err(LearnError::Shape {
                 what: "parameter arena".into(),
@@ -269,7 +339,40 @@ impl ActorCritic {
                 found: format!("{size:?}"),
             });
         }
-        Ok(())
+        match sequences {
+            None if self.state() == 0 => Ok(()),
+            None => Err(LearnError::Spec {
+                what: "network",
+                reason: "it is recurrent and was handed rows without a past; hand it states and sequences".into(),
+            }),
+            Some(sequences) => sequences.check(size[0], self.state() as i64),
+        }
+    }
+}
+
+/// A copy of the states before the first rows, for a pass to go on with.
+fn states_of(sequences: Option<&Sequences>) -> Tensor {
+    match sequences {
+        Some(sequences) => tch::no_grad(|| sequences.states.copy().contiguous()),
+        None => Tensor::zeros([0], (Kind::Float, Device::Cpu)),
+    }
+}
+
+/// Sequences on the host as the kernels see them.
+///
+/// # Safety
+/// Nothing else may use `states` while the result lives, or write the starts.
+unsafe fn past<'a>(sequences: Option<&'a Sequences>, states: &'a Tensor) -> fast::Past<'a> {
+    match sequences {
+        None => fast::Past::none(),
+        // SAFETY: the caller's promise is handed on.
+        Some(sequences) => unsafe {
+            fast::Past {
+                steps: sequences.length as usize,
+                starts: memory::u8s(&sequences.starts),
+                states: memory::f32s_mut(states),
+            }
+        },
     }
 }
 
@@ -284,7 +387,12 @@ fn tower(
     value: bool,
 ) -> Result<Tower, LearnError> {
     let mut params = ParamBuilder::new(layout, inits, name);
-    let width = spec.body.build(&spec.inputs, &mut params)?;
+    let mut width = spec.body.build(&spec.inputs, &mut params)?;
+    let core = spec.recurrent.map(|spec| {
+        let core = recurrent::Cell::new(&mut params.within("core"), spec, width);
+        width = spec.hidden;
+        core
+    });
     let heads = [
         (policy, "policy", spec.head.outputs(), 0.01),
         (value, "value", 1, 1.0),
@@ -309,16 +417,18 @@ fn tower(
     Ok(Tower {
         name,
         width,
+        core,
         policy: if policy { linears.next() } else { None },
         value: if value { linears.next() } else { None },
     })
 }
 
-/// A tower whose body is `layers` fully connected layers, as places in the arena. They lie before the heads, weight and
-/// bias by turns.
+/// A tower whose body is `layers` fully connected layers, as places in the arena. They lie before the cell and the
+/// heads, weight and bias by turns.
 fn dense(layout: &ParamLayout, tower: &Tower, layers: usize) -> fast::Tower {
     let heads: Vec<Linear> = [tower.policy, tower.value].into_iter().flatten().collect();
-    let first = heads[0].weight - 2 * layers;
+    let above = tower.core.as_ref().map_or(heads[0].weight, recurrent::Cell::first_entry);
+    let first = above - 2 * layers;
     let place = |weight: usize, bias: usize| {
         let (w, b) = (&layout.entries()[weight], &layout.entries()[bias]);
         fast::Dense {
@@ -338,6 +448,7 @@ fn dense(layout: &ParamLayout, tower: &Tower, layers: usize) -> fast::Tower {
     });
     fast::Tower {
         dense,
+        core: tower.core.clone(),
         policy: tower.policy.is_some(),
         value: tower.value.is_some(),
     }

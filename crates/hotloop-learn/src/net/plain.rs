@@ -1,7 +1,9 @@
 //! The network through autograd: any device, any body, any objective.
 
 use super::{ActorCritic, Outputs, Tower, Views};
-use crate::{dist::tensor::shaped, error::LearnError, objective::Objective, params::Params};
+use crate::{
+    algo::Sequences, dist::tensor::shaped, error::LearnError, objective::Objective, params::Params,
+};
 use tch::{Kind, Tensor};
 
 /// The parameters as they are, for evaluation.
@@ -11,23 +13,40 @@ pub(super) fn views(net: &ActorCritic, params: &Params) -> Vec<Tensor> {
         .collect()
 }
 
+/// What the network says of rows `x`, and what it remembers after the last row of each sequence: `[sequences, state]`.
 pub(super) fn forward(
     net: &ActorCritic,
     params: &[Tensor],
     x: &Tensor,
-) -> Result<Outputs, LearnError> {
+    sequences: Option<&Sequences>,
+) -> Result<(Outputs, Tensor), LearnError> {
     let (mut head, mut value) = (None, None);
+    let (mut at, mut after) = (0, vec![]);
     for tower in &net.towers {
-        let h = hidden(net, tower, params, x)?;
+        let mut h = hidden(net, tower, params, x)?;
+        if let (Some(core), Some(s)) = (&tower.core, sequences) {
+            let width = core.state() as i64;
+            let before = s.states.f_narrow(1, at, width)?;
+            let state;
+            (h, state) = core.unroll(params, &h, s.length, &s.starts, &before)?;
+            after.push(state);
+            at += width;
+        }
         let (policy, v) = heads(tower, params, &h)?;
         head = head.or(policy);
         value = value.or(v);
     }
-    Ok(Outputs {
+    let outputs = Outputs {
         head: head.expect("one tower has the policy head by construction"),
         value: value.expect("one tower has the value head by construction"),
         log_std: net.log_std.map(|i| params[i].shallow_clone()),
-    })
+    };
+    let states = match (sequences, after.is_empty()) {
+        (_, false) => Tensor::f_cat(&after, 1)?,
+        (Some(s), true) => s.states.shallow_clone(),
+        (None, true) => Tensor::f_zeros([0], (Kind::Float, x.device()))?,
+    };
+    Ok((outputs, states))
 }
 
 /// What the tower's body makes of rows `x`: `[n, width]`.
@@ -68,6 +87,7 @@ pub(super) fn gradient(
     net: &ActorCritic,
     params: &Params,
     x: &Tensor,
+    sequences: Option<&Sequences>,
     objective: &dyn Objective,
     grads: &mut Params,
 ) -> Result<Vec<f64>, LearnError> {
@@ -78,7 +98,7 @@ pub(super) fn gradient(
         .map(|v| v.detach().set_requires_grad(true))
         .collect();
     let loss = tch::with_grad(|| {
-        let outputs = forward(net, &leaves, x)?;
+        let (outputs, _) = forward(net, &leaves, x, sequences)?;
         objective.loss(&outputs)
     })?;
     let found = Tensor::f_run_backward(&[&loss.total], &leaves, false, false)?;

@@ -12,7 +12,7 @@ mod tests;
 
 pub(super) use fast::{Panels, States, Trace};
 
-use crate::{init, params::ParamLayout};
+use super::{Init, ParamBuilder};
 
 /// Which recurrent cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -64,27 +64,31 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// Lays out the parameters `{name}.weight_ih_l0` and so on behind `layout`.
-    pub(super) fn new(
-        layout: &mut ParamLayout,
-        name: &str,
-        spec: RecurrentSpec,
-        inputs: usize,
-    ) -> Self {
-        let (gates, units) = ((spec.kind.gates() * spec.hidden) as i64, spec.hidden as i64);
+    /// Declares `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0` and `bias_hh_l0` for `inputs` inputs: weights
+    /// orthogonal with gain 1, biases zero (the values of CleanRL's recurrent PPO; Huang et al. 2022, "The 37
+    /// Implementation Details of PPO").
+    pub(super) fn new(params: &mut ParamBuilder<'_>, spec: RecurrentSpec, inputs: usize) -> Self {
+        let gates = (spec.kind.gates() * spec.hidden) as i64;
+        let weight = Init::Orthogonal { gain: 1.0 };
+        let bias = Init::Constant(0.0);
         let entries = [
-            layout.push(format!("{name}.weight_ih_l0"), &[gates, inputs as i64]),
-            layout.push(format!("{name}.weight_hh_l0"), &[gates, units]),
-            layout.push(format!("{name}.bias_ih_l0"), &[gates]),
-            layout.push(format!("{name}.bias_hh_l0"), &[gates]),
+            params.push("weight_ih_l0", &[gates, inputs as i64], weight),
+            params.push("weight_hh_l0", &[gates, spec.hidden as i64], weight),
+            params.push("bias_ih_l0", &[gates], bias),
+            params.push("bias_hh_l0", &[gates], bias),
         ];
         Self {
             kind: spec.kind,
             inputs,
             hidden: spec.hidden,
             entries,
-            offsets: entries.map(|i| layout.entries()[i].offset),
+            offsets: entries.map(|i| params.offset(i)),
         }
+    }
+
+    /// Index of its first parameter in the layout.
+    pub(super) fn first_entry(&self) -> usize {
+        self.entries[0]
     }
 
     /// Width of the input.
@@ -110,17 +114,6 @@ impl Cell {
     /// Elements of the largest weight.
     pub(super) fn largest_weight(&self) -> usize {
         self.gates() * self.inputs.max(self.hidden)
-    }
-
-    /// Fresh weights into `elements`, an arena of the layout's size: orthogonal with gain 1, biases
-    /// zero (the values of CleanRL's recurrent PPO; Huang et al. 2022, "The 37 Implementation Details
-    /// of PPO").
-    pub(super) fn init(&self, seed: u64, elements: &mut [f32]) {
-        for (which, columns) in [(0, self.inputs), (1, self.hidden)] {
-            let stream = self.entries[which] as u64;
-            let matrix = init::orthogonal(self.gates(), columns, 1.0, seed, stream);
-            elements[self.offsets[which]..][..matrix.len()].copy_from_slice(&matrix);
-        }
     }
 
     fn weight_ih<'a>(&self, arena: &'a [f32]) -> &'a [f32] {

@@ -7,7 +7,7 @@ use tch::Tensor;
 impl Cell {
     /// One step of `n` lanes: `x` `[n, inputs]` and `state` `[n, state]` to the output `[n, hidden]` and
     /// the state after. `params` are those of the whole network, in the layout's order.
-    pub(in crate::net) fn step(
+    fn step(
         &self,
         params: &[Tensor],
         x: &Tensor,
@@ -41,7 +41,7 @@ impl Cell {
 
     /// Sequences of `length` steps each, sequence after sequence: `x` `[n · length, inputs]`, `states`
     /// `[n, state]` before the first step, `starts` `[n · length]` u8, 1 where the state is reset before
-    /// the row. Returns the outputs `[n · length, hidden]`.
+    /// the row. Returns the outputs `[n · length, hidden]` and the states after the last step.
     pub(in crate::net) fn unroll(
         &self,
         params: &[Tensor],
@@ -49,7 +49,7 @@ impl Cell {
         length: i64,
         starts: &Tensor,
         states: &Tensor,
-    ) -> Result<Tensor, LearnError> {
+    ) -> Result<(Tensor, Tensor), LearnError> {
         let n = states.size()[0];
         let x = x.f_reshape([n, length, self.inputs as i64])?;
         let starts = starts.f_reshape([n, length, 1])?.f_ne(0)?;
@@ -61,6 +61,7 @@ impl Cell {
             outputs.push(h);
             state = after;
         }
-        Ok(Tensor::f_stack(&outputs, 1)?.f_reshape([n * length, self.hidden as i64])?)
+        let outputs = Tensor::f_stack(&outputs, 1)?.f_reshape([n * length, self.hidden as i64])?;
+        Ok((outputs, state))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::fast::{Panels, States, Trace};
 use super::*;
-use crate::params::Params;
+use crate::params::{ParamLayout, Params};
 use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 
@@ -38,8 +38,9 @@ fn wave(n: usize, frequency: f32, scale: f32) -> Vec<f32> {
 
 impl Case {
     fn new(kind: CellKind, inputs: usize, hidden: usize, n: usize, length: usize) -> Self {
-        let mut layout = ParamLayout::default();
-        let cell = Cell::new(&mut layout, "core", RecurrentSpec { kind, hidden }, inputs);
+        let (mut layout, mut inits) = (ParamLayout::default(), vec![]);
+        let mut params = ParamBuilder::new(&mut layout, &mut inits, "core");
+        let cell = Cell::new(&mut params, RecurrentSpec { kind, hidden }, inputs);
         let weights = wave(layout.total(), 37.7, 0.7);
         let params = Params::from_slice(Arc::new(layout), &weights, Device::Cpu).unwrap();
         Self {
@@ -64,7 +65,7 @@ impl Case {
             .collect();
         let x = tensor(&self.x, [n, cell.inputs as i64]).set_requires_grad(true);
         let states = tensor(&self.states, [self.lanes() as i64, cell.state() as i64]);
-        let out = cell
+        let (out, _) = cell
             .unroll(
                 &leaves,
                 &x,
