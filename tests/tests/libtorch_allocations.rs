@@ -81,6 +81,7 @@ fn a_batch_of_inference_allocates_a_small_and_constant_number_of_times() {
                     &philox,
                     bytemuck::cast_slice(&observations),
                     &[],
+                    &[],
                     |row| (row as u64, 0),
                     bytemuck::cast_slice_mut(&mut actions),
                 )

@@ -120,8 +120,14 @@ fn networks(c: &mut Criterion) {
             });
             group.bench_function(format!("gradient {n}"), |b| {
                 timed(b, || {
-                    net.gradient(&params, black_box(&batch.observations), &loss, &mut grads)
-                        .expect("fits")
+                    net.gradient(
+                        &params,
+                        black_box(&batch.observations),
+                        None,
+                        &loss,
+                        &mut grads,
+                    )
+                    .expect("fits")
                 });
             });
         }

@@ -11,10 +11,11 @@ use crate::{
     net::ActorCritic,
     params::Params,
     published::{Lease, PolicyStore},
+    state::{Lanes, StateStore},
 };
 use hotloop_env::{FeaturePlan, Layout, LeafKind, Philox, Spaces, Stream};
 use hotloop_math::Standardizer;
-use hotloop_rollout::{Batch, Bounding, Policy, PolicyError};
+use hotloop_rollout::{Batch, Bounding, Places, Policy, PolicyError};
 use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 
@@ -95,6 +96,8 @@ pub struct Actor {
     values: Vec<f32>,
     log_std: Vec<f32>,
     log_probs: Vec<f32>,
+    /// What is remembered of the environments of an evaluation.
+    played: Option<StateStore>,
 }
 
 impl Actor {
@@ -111,6 +114,7 @@ impl Actor {
             values: vec![],
             log_std: vec![],
             log_probs: vec![],
+            played: None,
         }
     }
 
@@ -123,14 +127,16 @@ impl Actor {
         }
     }
 
-    /// Evaluates `n` observation records; the results are kept until the next call.
+    /// Evaluates `n` observation records after `states`, if the network remembers; the results are kept until the
+    /// next call. Returns the states after.
     fn evaluate(
         &mut self,
         params: &Params,
         standardizer: Option<&Standardizer>,
         records: &[u8],
+        states: Option<&Tensor>,
         n: usize,
-    ) -> Result<(), LearnError> {
+    ) -> Result<Option<Tensor>, LearnError> {
         let width = self.plan.features();
         let mut rows: &[f32] = if self.plan.is_plain() {
             bytemuck::cast_slice(records)
@@ -151,13 +157,20 @@ impl Actor {
         }
         // SAFETY: `x` and everything computed from it without a copy are gone before `rows` is.
         let x = unsafe { memory::borrow_f32s(rows, &[n as i64, width as i64]) };
-        let out = self.net.forward(params, &x.to_device(params.device()))?;
+        let x = x.to_device(params.device());
+        let (out, after) = match states {
+            None => (self.net.forward(params, &x)?, None),
+            Some(states) => {
+                let (out, after) = self.net.step(params, &x, states)?;
+                (out, Some(after))
+            }
+        };
         copy_to_host(&out.head, &mut self.head)?;
         copy_to_host(&out.value, &mut self.values)?;
         if let Some(log_std) = &out.log_std {
             copy_to_host(log_std, &mut self.log_std)?;
         }
-        Ok(())
+        Ok(after)
     }
 
     /// Chooses the actions of the rows evaluated last. `acts(row)` says which rows matter; `draw(row)`
@@ -219,8 +232,9 @@ impl Actor {
     }
 
     /// Chooses actions for `masks.len() / mask bytes` observation records as an evaluation does.
-    /// `draw(row)` names the row's random numbers (episode, decision) if the choice is sampled. The
-    /// chosen records are written into `actions`.
+    /// `starts` is 1 where an observation is the first of an episode: what was remembered of that environment is
+    /// forgotten. `draw(row)` names the row's random numbers (episode, decision) if the choice is sampled.
+    /// The chosen records are written into `actions`.
     ///
     /// # Errors
     /// If libtorch fails or an action cannot be chosen: the message names the row.
@@ -233,11 +247,26 @@ impl Actor {
         philox: &Philox,
         observations: &[u8],
         masks: &[u8],
+        starts: &[u8],
         draw: impl Fn(usize) -> (u64, u64),
         actions: &mut [u8],
     ) -> Result<(), LearnError> {
         let n = actions.len() / self.action.record_bytes();
-        self.evaluate(params, standardizer, observations, n)?;
+        let (every, width) = (Lanes::Run(0..n), self.net.state());
+        let store = match self.played.take() {
+            Some(store) if store.lanes() == n => Some(store),
+            _ if width == 0 => None,
+            _ => Some(StateStore::new(n, width, params.device())?),
+        };
+        let before = match &store {
+            Some(store) => Some(store.gather(&every, starts)?),
+            None => None,
+        };
+        let after = self.evaluate(params, standardizer, observations, before.as_ref(), n)?;
+        if let (Some(store), Some(after)) = (&store, after) {
+            store.scatter(&every, &vec![1; n], &after)?;
+        }
+        self.played = store;
         // Nobody asks for them here, but they come with the choice.
         let mut log_probs = std::mem::take(&mut self.log_probs);
         log_probs.resize(n, 0.0);
@@ -254,9 +283,24 @@ impl Actor {
     }
 }
 
+/// The lanes of a batch of `n`, in `room` unless they follow each other.
+fn lanes_of<'a>(places: Places<'_>, n: usize, room: &'a mut Vec<i64>) -> Lanes<'a> {
+    let first = places.lane(0);
+    if (1..n).all(|i| places.lane(i) == first + i) {
+        return Lanes::Run(first..first + n);
+    }
+    room.clear();
+    room.extend((0..n).map(|i| places.lane(i) as i64));
+    Lanes::Each(room)
+}
+
 fn copy_to_host(tensor: &Tensor, out: &mut Vec<f32>) -> Result<(), LearnError> {
-    let n = tensor.numel();
-    out.resize(n, 0.0);
+    out.resize(tensor.numel(), 0.0);
+    copy_into(tensor, out)
+}
+
+fn copy_into(tensor: &Tensor, out: &mut [f32]) -> Result<(), LearnError> {
+    let n = out.len();
     if memory::is_dense_host_f32(tensor) {
         // SAFETY: the tensor is the network's fresh output; nobody else has it.
         out.copy_from_slice(unsafe { memory::f32s(tensor) });
@@ -277,6 +321,10 @@ pub struct ActorPolicy {
     store: Arc<PolicyStore>,
     lease: Option<(u64, Lease)>,
     philox: Philox,
+    /// What is remembered of all lanes, if the network remembers.
+    states: Option<StateStore>,
+    /// The lanes of a batch.
+    lanes: Vec<i64>,
 }
 
 impl ActorPolicy {
@@ -287,7 +335,17 @@ impl ActorPolicy {
             store,
             lease: None,
             philox: Philox::new(seed, Stream::Action),
+            states: None,
+            lanes: vec![],
         }
+    }
+
+    /// The same policy with what is remembered of every lane of the rollout, which a recurrent network needs. The
+    /// other workers of the rollout get [shares](StateStore::share) of the same store.
+    #[must_use]
+    pub fn with_states(mut self, states: StateStore) -> Self {
+        self.states = Some(states);
+        self
     }
 }
 
@@ -326,14 +384,31 @@ impl Policy for ActorPolicy {
         };
         let (n, bootstrap) = (batch.len(), batch.bootstrap());
         let (masks, valid, places) = (batch.masks(), batch.valid(), batch.places());
-        self.actor
+        let lanes = lanes_of(places, n, &mut self.lanes);
+        let before = match &self.states {
+            Some(states) => Some(states.gather(&lanes, batch.starts()).map_err(failed)?),
+            None => None,
+        };
+        let after = self
+            .actor
             .evaluate(
                 &lease.params,
                 lease.standardizer.as_ref(),
                 batch.observations(),
+                before.as_ref(),
                 n,
             )
             .map_err(failed)?;
+        if let (Some(states), Some(after)) = (&self.states, after) {
+            // Nothing of a row that is only evaluated is remembered: it comes again, or another episode does.
+            if !bootstrap {
+                states.scatter(&lanes, valid, &after).map_err(failed)?;
+            }
+        }
+        if let (Some(before), false) = (&before, batch.states_mut().is_empty()) {
+            let kept = bytemuck::cast_slice_mut(batch.states_mut());
+            copy_into(before, kept).map_err(failed)?;
+        }
         let outcome = self.actor.finite_values().and_then(|()| {
             let outputs = batch.outputs();
             outputs.values.copy_from_slice(&self.actor.values);

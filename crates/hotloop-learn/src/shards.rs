@@ -71,8 +71,13 @@ impl Job {
                 algorithm: &*self.algorithm,
                 cx,
             };
-            self.net
-                .gradient(&self.params, &batch.observations, batch.sequences.as_ref(), &bound, &mut self.grads)
+            self.net.gradient(
+                &self.params,
+                &batch.observations,
+                batch.sequences.as_ref(),
+                &bound,
+                &mut self.grads,
+            )
         });
         let shard = self.shard;
         let stats = catch_unwind(work).unwrap_or_else(|panic| {

@@ -29,6 +29,7 @@ pub(crate) fn network(
     let spec = NetworkSpec {
         body: body.unwrap_or_else(|| self::body(config, &inputs, spaces)),
         inputs,
+        recurrent: None,
         shared: network.shared,
         head: head_of(&spaces.action, boxes)?,
         fast: network.fast,

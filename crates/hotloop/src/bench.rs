@@ -267,6 +267,7 @@ pub fn inference(
             &mut bytemuck::cast_slice_mut(&mut words)[..lanes * bench.spaces.action.record_bytes()];
         let mut actor = Actor::new(learner.net().clone(), &bench.spaces);
         let philox = hotloop_env::Philox::new(config.seed, Stream::Action);
+        let starts = vec![0; lanes];
         let learner = &mut learner;
         let mut decision = 0;
         measure(seconds, || {
@@ -279,6 +280,7 @@ pub fn inference(
                 &philox,
                 observations,
                 masks,
+                &starts,
                 draw,
                 actions,
             )?;

@@ -157,6 +157,7 @@ pub(crate) fn play_episodes(
     // Lane l plays episodes l, l + lanes, …
     let mut playing: Vec<usize> = (0..lanes).collect();
     let mut steps = vec![0u64; lanes];
+    let mut starts = vec![1u8; lanes];
     let mut finished = vec![None; plan.episodes];
     let mut left = plan.episodes;
 
@@ -182,6 +183,7 @@ pub(crate) fn play_episodes(
             &philox,
             &observations[..lanes * spaces.observation.record_bytes()],
             &row.masks,
+            &starts,
             |lane| (playing[lane] as u64, steps[lane]),
             &mut actions[..lanes * spaces.action.record_bytes()],
         )?;
@@ -195,6 +197,8 @@ pub(crate) fn play_episodes(
         for lane in 0..lanes {
             // A turn that only started an episode used no decision.
             steps[lane] += u64::from(row.valid[lane]);
+            let goes_on = row.valid[lane] != 0 && row.ends[lane] & end_flags::TERMINATED == 0;
+            starts[lane] = u8::from(!goes_on);
             if row.ends[lane] & end_flags::EPISODE == 0 {
                 continue;
             }

@@ -513,7 +513,7 @@ fn gradients_agree_and_shards_add_up() {
             let mut g = Params::zeros(Arc::clone(net.layout()), Device::Cpu);
             let bound = BoundLoss { algorithm, cx };
             let stats = net
-                .gradient(&params, &b.observations, &bound, &mut g)
+                .gradient(&params, &b.observations, None, &bound, &mut g)
                 .unwrap();
             (g.flat().copy(), Tensor::from_slice(&stats))
         };
@@ -593,5 +593,5 @@ fn sequences_are_selected_whole() {
     }
     b.sequences.as_mut().unwrap().length = 4;
     let error = b.check(&TWO).unwrap_err().to_string();
-    assert!(error.contains("[6 rows / 4 each, state]"), "{error}");
+    assert!(error.contains("[6 rows / 4 each, 1]"), "{error}");
 }

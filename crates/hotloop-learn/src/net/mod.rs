@@ -80,7 +80,7 @@ struct Linear {
 struct Tower {
     /// What the names of the body's parameters begin with.
     name: &'static str,
-    /// Width of the hidden vector.
+    /// Width of the body's hidden vector.
     width: usize,
     core: Option<recurrent::Cell>,
     policy: Option<Linear>,
@@ -219,7 +219,8 @@ impl ActorCritic {
             starts: Tensor::zeros([rows], (Kind::Uint8, x.device())),
             states: states.shallow_clone(),
         };
-        self.evaluate(params, x, Some(&each))
+        let (outputs, after) = self.evaluate(params, x, Some(&each))?;
+        Ok((outputs, after.unwrap_or(each.states)))
     }
 
     /// Evaluates rows `x` `[n, features]` that are `sequences`, without gradients.
@@ -240,7 +241,7 @@ impl ActorCritic {
         params: &Params,
         x: &Tensor,
         sequences: Option<&Sequences>,
-    ) -> Result<(Outputs, Tensor), LearnError> {
+    ) -> Result<(Outputs, Option<Tensor>), LearnError> {
         self.check(params, x, sequences)?;
         let _guard = tch::no_grad_guard();
         let Some(perceptron) = self.fast(params, x, sequences) else {
@@ -261,7 +262,14 @@ impl ActorCritic {
                 memory::f32s_mut(&outputs.head),
                 memory::f32s_mut(&outputs.value),
             );
-            fast::forward(perceptron, w, x, past(sequences, &states), head, value);
+            fast::forward(
+                perceptron,
+                w,
+                x,
+                past(sequences, states.as_ref()),
+                head,
+                value,
+            );
         }
         Ok((outputs, states))
     }
@@ -296,7 +304,7 @@ impl ActorCritic {
             Some(perceptron) => {
                 let states = states_of(sequences);
                 // SAFETY: the copy of the states was made just now; the rows are lent for this call.
-                let past = unsafe { past(sequences, &states) };
+                let past = unsafe { past(sequences, states.as_ref()) };
                 fast::gradient(perceptron, params, x, past, objective, grads)
             }
             None => plain::gradient(self, params, x, sequences, objective, grads),
@@ -351,28 +359,25 @@ impl ActorCritic {
 }
 
 /// A copy of the states before the first rows, for a pass to go on with.
-fn states_of(sequences: Option<&Sequences>) -> Tensor {
-    match sequences {
-        Some(sequences) => tch::no_grad(|| sequences.states.copy().contiguous()),
-        None => Tensor::zeros([0], (Kind::Float, Device::Cpu)),
-    }
+fn states_of(sequences: Option<&Sequences>) -> Option<Tensor> {
+    sequences.map(|s| tch::no_grad(|| s.states.copy().contiguous()))
 }
 
 /// Sequences on the host as the kernels see them.
 ///
 /// # Safety
 /// Nothing else may use `states` while the result lives, or write the starts.
-unsafe fn past<'a>(sequences: Option<&'a Sequences>, states: &'a Tensor) -> fast::Past<'a> {
-    match sequences {
-        None => fast::Past::none(),
-        // SAFETY: the caller's promise is handed on.
-        Some(sequences) => unsafe {
-            fast::Past {
-                steps: sequences.length as usize,
-                starts: memory::u8s(&sequences.starts),
-                states: memory::f32s_mut(states),
-            }
-        },
+unsafe fn past<'a>(sequences: Option<&'a Sequences>, states: Option<&'a Tensor>) -> fast::Past<'a> {
+    let (Some(sequences), Some(states)) = (sequences, states) else {
+        return fast::Past::none();
+    };
+    // SAFETY: the caller's promise is handed on.
+    unsafe {
+        fast::Past {
+            steps: sequences.length as usize,
+            starts: memory::u8s(&sequences.starts),
+            states: memory::f32s_mut(states),
+        }
     }
 }
 
@@ -387,12 +392,11 @@ fn tower(
     value: bool,
 ) -> Result<Tower, LearnError> {
     let mut params = ParamBuilder::new(layout, inits, name);
-    let mut width = spec.body.build(&spec.inputs, &mut params)?;
-    let core = spec.recurrent.map(|spec| {
-        let core = recurrent::Cell::new(&mut params.within("core"), spec, width);
-        width = spec.hidden;
-        core
-    });
+    let width = spec.body.build(&spec.inputs, &mut params)?;
+    let core = spec
+        .recurrent
+        .map(|spec| recurrent::Cell::new(&mut params.within("core"), spec, width));
+    let under_heads = core.as_ref().map_or(width, recurrent::Cell::hidden);
     let heads = [
         (policy, "policy", spec.head.outputs(), 0.01),
         (value, "value", 1, 1.0),
@@ -401,7 +405,7 @@ fn tower(
     let weights: Vec<usize> = wanted()
         .map(|(_, head, n, gain)| {
             inits.push(Init::Orthogonal { gain: *gain });
-            layout.push(format!("{head}.weight"), &[*n as i64, width as i64])
+            layout.push(format!("{head}.weight"), &[*n as i64, under_heads as i64])
         })
         .collect();
     let biases: Vec<usize> = wanted()
@@ -427,7 +431,10 @@ fn tower(
 /// heads, weight and bias by turns.
 fn dense(layout: &ParamLayout, tower: &Tower, layers: usize) -> fast::Tower {
     let heads: Vec<Linear> = [tower.policy, tower.value].into_iter().flatten().collect();
-    let above = tower.core.as_ref().map_or(heads[0].weight, recurrent::Cell::first_entry);
+    let above = tower
+        .core
+        .as_ref()
+        .map_or(heads[0].weight, recurrent::Cell::first_entry);
     let first = above - 2 * layers;
     let place = |weight: usize, bias: usize| {
         let (w, b) = (&layout.entries()[weight], &layout.entries()[bias]);

@@ -19,7 +19,7 @@ pub(super) fn forward(
     params: &[Tensor],
     x: &Tensor,
     sequences: Option<&Sequences>,
-) -> Result<(Outputs, Tensor), LearnError> {
+) -> Result<(Outputs, Option<Tensor>), LearnError> {
     let (mut head, mut value) = (None, None);
     let (mut at, mut after) = (0, vec![]);
     for tower in &net.towers {
@@ -41,10 +41,9 @@ pub(super) fn forward(
         value: value.expect("one tower has the value head by construction"),
         log_std: net.log_std.map(|i| params[i].shallow_clone()),
     };
-    let states = match (sequences, after.is_empty()) {
-        (_, false) => Tensor::f_cat(&after, 1)?,
-        (Some(s), true) => s.states.shallow_clone(),
-        (None, true) => Tensor::f_zeros([0], (Kind::Float, x.device()))?,
+    let states = match after.is_empty() {
+        true => None,
+        false => Some(Tensor::f_cat(&after, 1)?),
     };
     Ok((outputs, states))
 }

@@ -86,8 +86,8 @@ fn fast_and_plain_agree_in_values_and_gradients() {
             let mut gb = ga.duplicate();
             // Stale numbers must be overwritten, not added to.
             let _ = ga.flat().shallow_clone().fill_(7.0);
-            let sa = net.gradient(&params, &x, &loss, &mut ga).unwrap();
-            let sb = slow.gradient(&params, &x, &loss, &mut gb).unwrap();
+            let sa = net.gradient(&params, &x, None, &loss, &mut ga).unwrap();
+            let sb = slow.gradient(&params, &x, None, &loss, &mut gb).unwrap();
             assert!((sa[0] - sb[0]).abs() < 1e-6);
             for (i, e) in net.layout().entries().iter().enumerate() {
                 assert_close(ga.view(i), gb.view(i), &format!("{} of {spec:?}", e.name));
@@ -102,7 +102,7 @@ fn the_gradient_is_that_of_the_loss() {
         ActorCritic::new(spec(true, Activation::Tanh, HeadSpec::categorical(3), &[9])).unwrap();
     let (params, x) = (weights(&net), rows(4));
     let mut grads = Params::zeros(Arc::clone(net.layout()), Device::Cpu);
-    net.gradient(&params, &x, &loss, &mut grads).unwrap();
+    net.gradient(&params, &x, None, &loss, &mut grads).unwrap();
     let (base, grads) = (params.to_vec().unwrap(), grads.to_vec().unwrap());
     let at = |i: usize, h: f32| {
         let mut e = base.clone();
@@ -135,7 +135,7 @@ fn outputs_a_loss_ignores_give_zero_gradients() {
         let mut grads = Params::zeros(Arc::clone(net.layout()), Device::Cpu);
         let _ = grads.flat().shallow_clone().fill_(7.0);
         let value_only = |o: &Outputs| Ok(Loss::new(o.value.sum(Kind::Float), &[]));
-        net.gradient(&weights(&net), &rows(3), &value_only, &mut grads)
+        net.gradient(&weights(&net), &rows(3), None, &value_only, &mut grads)
             .unwrap();
         for e in net.layout().entries() {
             let zero = grads.get(&e.name).unwrap().abs().max().double_value(&[]) == 0.0;
@@ -238,6 +238,6 @@ fn networks_too_large_for_the_kernels_fall_back() {
     let head = HeadSpec::categorical(2);
     let net = ActorCritic::new(spec(true, Activation::Tanh, head, &[400, 400])).unwrap();
     let params = weights(&net);
-    assert!(net.fast(&params, &rows(3)).is_none());
+    assert!(net.fast(&params, &rows(3), None).is_none());
     assert_eq!(net.forward(&params, &rows(3)).unwrap().head.size(), [3, 2]);
 }

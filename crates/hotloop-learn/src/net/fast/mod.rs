@@ -242,7 +242,8 @@ pub(super) fn gradient(
     };
     Room::with(|room| {
         let towers = net.towers.len();
-        room.kept.resize_with(room.kept.len().max(towers), Kept::default);
+        room.kept
+            .resize_with(room.kept.len().max(towers), Kept::default);
         let Room {
             scratch,
             kept,

@@ -98,4 +98,3 @@ fn by_autograd(
     };
     Ok((at_outputs, loss.stat_values()?))
 }
-

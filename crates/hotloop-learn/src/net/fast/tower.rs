@@ -172,7 +172,9 @@ impl Pass<'_> {
                 let input = match (&core, hidden.last()) {
                     (Some(_), _) => &memory[place],
                     (None, Some(last)) => &last[place],
-                    (None, None) => &self.features(chunk)[block.start * heads.inputs..][..place.len()],
+                    (None, None) => {
+                        &self.features(chunk)[block.start * heads.inputs..][..place.len()]
+                    }
                 };
                 let out = &mut out[..block.len() * heads.outputs];
                 let panel = panels[layers.len()];
@@ -304,7 +306,9 @@ impl Pass<'_> {
                     }
                 }
                 kernels::column_sums(at_heads, &mut down.g[heads.bias..][..heads.outputs]);
-                let place = |start| (start + block.start) * heads.inputs..(start + block.end) * heads.inputs;
+                let place = |start| {
+                    (start + block.start) * heads.inputs..(start + block.end) * heads.inputs
+                };
                 let input = match &core {
                     Some(_) => &kept.memory[place(at)],
                     None => down.input(layers.len(), chunk, &block),
@@ -425,7 +429,10 @@ fn weight_gradient(
 
 /// The outputs of `rows` rows of each hidden layer.
 fn split_layers<'a>(hidden: &'a mut Vec<f32>, layers: &[Dense], rows: usize) -> Vec<&'a mut [f32]> {
-    let mut rest = first(hidden, rows * layers.iter().map(|d| d.outputs).sum::<usize>());
+    let mut rest = first(
+        hidden,
+        rows * layers.iter().map(|d| d.outputs).sum::<usize>(),
+    );
     let split = |d: &Dense| {
         let (layer, after) = std::mem::take(&mut rest).split_at_mut(rows * d.outputs);
         rest = after;

@@ -161,7 +161,11 @@ impl Cell {
         out: &mut [f32],
     ) {
         let (width, gates) = (self.hidden, self.gates());
-        let States { rows: states, stride, at } = states;
+        let States {
+            rows: states,
+            stride,
+            at,
+        } = states;
         let lanes = states.len() / stride;
         let (product, after) = scratch.split_at_mut(lanes * gates);
         let after = &mut after[..lanes * width];

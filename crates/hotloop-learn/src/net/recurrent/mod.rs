@@ -6,6 +6,8 @@
 //! function, `plain` through autograd and `fast` by hand.
 
 mod fast;
+#[cfg(test)]
+mod network_tests;
 mod plain;
 #[cfg(test)]
 mod tests;
