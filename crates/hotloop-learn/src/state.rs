@@ -70,6 +70,11 @@ impl StateStore {
         self.rows.size()[1] as usize
     }
 
+    /// Bytes that this store takes.
+    pub fn size(&self) -> usize {
+        Self::bytes(self.lanes(), self.width())
+    }
+
     /// A copy `[n, width]` of the rows of `lanes`; zeros where `starts` (`[n]`) is 1.
     ///
     /// # Errors
@@ -135,21 +140,32 @@ impl StateStore {
         Ok(())
     }
 
-    /// A copy of all rows in host memory, `[lanes, width]`, for a checkpoint.
+    /// All rows, `[lanes, width]`, for a checkpoint.
     ///
     /// # Errors
     /// If the device fails.
-    pub fn save(&self) -> Result<Tensor, LearnError> {
-        Ok(self.rows.f_to_device(Device::Cpu)?.copy())
+    pub fn save(&self) -> Result<Vec<f32>, LearnError> {
+        let host = self.rows.f_to_device(Device::Cpu)?;
+        let mut rows = vec![0.0; self.lanes() * self.width()];
+        host.f_copy_data(&mut rows, host.numel())?;
+        Ok(rows)
     }
 
     /// Overwrites all rows with those that [`StateStore::save`] gave.
     ///
     /// # Errors
-    /// If they are of another store.
-    pub fn restore(&self, saved: &Tensor) -> Result<(), LearnError> {
-        let every = Lanes::Run(0..self.lanes());
-        self.scatter(&every, &vec![1; self.lanes()], saved)
+    /// If they are of another store, or the device fails.
+    pub fn restore(&self, saved: &[f32]) -> Result<(), LearnError> {
+        if saved.len() != self.rows.numel() {
+            return Err(LearnError::Shape {
+                what: "saved states".into(),
+                expected: format!("{:?}", self.rows.size()),
+                found: format!("{} elements", saved.len()),
+            });
+        }
+        let saved = Tensor::from_slice(saved).view_as(&self.rows);
+        tch::no_grad(|| self.rows.shallow_clone().f_copy_(&saved))?;
+        Ok(())
     }
 
     fn run(&self, range: &Range<usize>) -> Result<Tensor, LearnError> {
@@ -189,11 +205,8 @@ mod tests {
 
     fn numbered(lanes: usize, width: usize) -> StateStore {
         let store = StateStore::new(lanes, width, Device::Cpu).unwrap();
-        let n = (lanes * width) as i64;
-        let rows = Tensor::arange(n, (Kind::Float, Device::Cpu)) + 1.0;
-        store
-            .restore(&rows.view([lanes as i64, width as i64]))
-            .unwrap();
+        let rows: Vec<f32> = (1..=lanes * width).map(|x| x as f32).collect();
+        store.restore(&rows).unwrap();
         store
     }
 
@@ -210,9 +223,9 @@ mod tests {
         assert_eq!(flat(&each), [7.0, 8.0, 1.0, 2.0]);
         // What was gathered is a copy.
         let _ = run.shallow_clone().fill_(9.0);
-        assert_eq!(flat(&store.save().unwrap())[2], 3.0);
+        assert_eq!(store.save().unwrap()[2], 3.0);
         assert_eq!(StateStore::bytes(4, 2), 32);
-        assert_eq!((store.lanes(), store.width()), (4, 2));
+        assert_eq!((store.lanes(), store.width(), store.size()), (4, 2, 32));
     }
 
     #[test]
@@ -243,7 +256,7 @@ mod tests {
         ] {
             let store = numbered(4, 2);
             store.share().scatter(&lanes, &keep, &new).unwrap();
-            assert_eq!(flat(&store.save().unwrap()), expected, "{lanes:?} {keep:?}");
+            assert_eq!(store.save().unwrap(), expected, "{lanes:?} {keep:?}");
         }
     }
 

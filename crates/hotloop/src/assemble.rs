@@ -1,7 +1,7 @@
 //! From a configuration to the parts of a run: network, algorithm, learner and rollout.
 
-use crate::Error;
 use crate::config::{Activation, Body, Config, LogStd, Mode, OnFault, Scheduler};
+use crate::{Error, recall};
 use hotloop_env::{DType, FeatureSpec, Leaf, LeafKind, Spaces};
 use hotloop_learn::net::ImageNet;
 use hotloop_learn::{
@@ -29,7 +29,7 @@ pub(crate) fn network(
     let spec = NetworkSpec {
         body: body.unwrap_or_else(|| self::body(config, &inputs, spaces)),
         inputs,
-        recurrent: None,
+        recurrent: recall::cell(config),
         shared: network.shared,
         head: head_of(&spaces.action, boxes)?,
         fast: network.fast,
@@ -157,6 +157,7 @@ pub(crate) fn rollout(config: &Config) -> RolloutConfig {
         } else {
             Bounding::Clip
         },
+        state: recall::column(config),
         ..RolloutConfig::default()
     }
 }
@@ -183,7 +184,7 @@ fn check_network(net: &ActorCritic, config: &Config) -> Result<(), Error> {
         .map_err(|error| beyond("the networks", "smaller network.hidden", error))
 }
 
-fn beyond(what: &'static str, instead: &'static str, error: RolloutError) -> Error {
+pub(crate) fn beyond(what: &'static str, instead: &'static str, error: RolloutError) -> Error {
     match error {
         RolloutError::Memory { needed, available } => Error::Memory {
             what,

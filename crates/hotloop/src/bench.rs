@@ -4,7 +4,7 @@
 //! that made them. They measure speed and assert nothing.
 
 use crate::config::{Config, Mode, Origins};
-use crate::{Error, Trainer, assemble, threads};
+use crate::{Error, Trainer, assemble, recall, threads};
 use hotloop_env::{EnvOptions, EnvRng, EnvSpec, LeafKind, Registry, Spaces, Stream};
 use hotloop_learn::{Actor, ActorPolicy, Choice, Learner, PolicyStore, device};
 use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
@@ -81,7 +81,10 @@ impl<'a> Bench<'a> {
         let store = Arc::new(PolicyStore::new());
         learner.publish(&store)?;
         let actor = Actor::new(learner.net().clone(), &self.spaces);
-        let policy = ActorPolicy::new(actor, store, self.config.seed);
+        let mut policy = ActorPolicy::new(actor, store, self.config.seed);
+        if let Some(states) = recall::states(&self.config, learner.params().device())? {
+            policy = policy.with_states(states);
+        }
         let rollout = self.rollout(assemble::rollout(&self.config), vec![Box::new(policy)])?;
         for group in 0..rollout.groups() {
             rollout.grant(group, Acting::At(0))?;

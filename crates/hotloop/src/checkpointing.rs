@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::trainer::Progress;
 use hotloop_learn::{
-    AdamCounters, LearnError, Learner, Normalizer, Params, PolicyStore, checkpoint,
+    AdamCounters, LearnError, Learner, Normalizer, Params, PolicyStore, StateStore, checkpoint,
     checkpoint::{Snapshot, TensorData},
     net::Activation,
 };
@@ -57,8 +57,8 @@ pub(crate) struct Contents<'a> {
     pub(crate) wall_s: f64,
     /// The version that the next rollout acts with, if it is not the learner's.
     pub(crate) acting: Option<&'a Acting>,
-    /// The state of all lanes; without it a resumed run starts new episodes.
-    pub(crate) rollout: Option<&'a hotloop_rollout::Snapshot>,
+    /// The state of all lanes, and what is remembered of them; without it a resumed run starts new episodes.
+    pub(crate) rollout: Option<&'a (hotloop_rollout::Snapshot, Option<&'a StateStore>)>,
 }
 
 /// Writes a checkpoint into `dir`.
@@ -83,9 +83,13 @@ pub(crate) fn save(dir: &Path, name: &str, contents: &Contents<'_>) -> Result<()
         let values: Vec<f64> = window.iter().collect();
         snapshot.push(name, &[values.len()], TensorData::F64(values))?;
     }
-    if let Some(rollout) = contents.rollout {
+    if let Some((rollout, states)) = contents.rollout {
         let bytes = rollout.to_bytes();
         snapshot.push("rollout", &[bytes.len()], TensorData::U8(bytes))?;
+        if let Some(states) = states {
+            let shape = [states.lanes(), states.width()];
+            snapshot.push("states", &shape, TensorData::F32(states.save()?))?;
+        }
     }
     let state = State {
         updates: learner.updates(),
@@ -112,6 +116,8 @@ pub(crate) struct Loaded {
     pub(crate) progress: Progress,
     pub(crate) wall_s: f64,
     pub(crate) rollout: Option<hotloop_rollout::Snapshot>,
+    /// What a recurrent network remembers of the lanes.
+    pub(crate) states: Option<Vec<f32>>,
     snapshot: Snapshot,
 }
 
@@ -172,10 +178,15 @@ pub(crate) fn load(dir: &Path, name: &str, learner: &mut Learner) -> Result<Load
         )?),
         None => None,
     };
+    let states = match find(&snapshot, "states") {
+        Some(shape) => Some(snapshot.f32s("states", &shape)?.to_vec()),
+        None => None,
+    };
     Ok(Loaded {
         progress,
         wall_s: state.wall_s,
         rollout,
+        states,
         snapshot,
     })
 }

@@ -9,6 +9,7 @@ pub mod config;
 mod error;
 mod evaluate;
 pub mod presets;
+mod recall;
 mod stop;
 pub mod system;
 mod threads;

@@ -168,7 +168,10 @@ impl Config {
         )?;
         conflict(
             "network.shared",
-            self.network.shared && hidden.is_empty() && self.network.body == Body::Mlp,
+            self.network.shared
+                && hidden.is_empty()
+                && self.network.body == Body::Mlp
+                && self.network.recurrent == Recurrent::None,
             || {
                 "there is no hidden layer to share; set network.hidden, or network.shared to false"
                     .into()

@@ -49,6 +49,15 @@ impl Config {
         self.rollout.envs * self.rollout.horizon
     }
 
+    /// Rows of one sequence that a network with a memory is trained over.
+    #[must_use]
+    pub fn sequence(&self) -> usize {
+        match self.algo.sequence {
+            0 => self.rollout.horizon,
+            rows => rows,
+        }
+    }
+
     /// The most rows that an update may be given: in async mode the last segment may go past the batch.
     #[must_use]
     pub fn largest_batch(&self) -> usize {

@@ -5,7 +5,7 @@ use super::training::Training;
 use super::{Place, Progress, Trainer};
 use crate::checkpointing::Loaded;
 use crate::config::Config;
-use crate::{Error, assemble, system};
+use crate::{Error, assemble, recall, system};
 use hotloop_learn::{Actor, ActorPolicy, Learner, PolicyStore, device};
 use hotloop_math::SystemClock;
 use hotloop_rollout::{Policy, Rollout, RolloutError, Snapshot};
@@ -19,6 +19,8 @@ struct From {
     progress: Progress,
     wall_s: f64,
     lanes: Option<Snapshot>,
+    /// What was remembered of the lanes.
+    states: Option<Vec<f32>>,
 }
 
 impl Training {
@@ -44,6 +46,7 @@ impl Training {
                     progress,
                     wall_s,
                     rollout: lanes,
+                    states,
                     ..
                 } = *loaded;
                 if lanes.is_none() {
@@ -53,6 +56,7 @@ impl Training {
                     progress,
                     wall_s,
                     lanes,
+                    states,
                 };
                 (Ok(run), from)
             }
@@ -62,9 +66,17 @@ impl Training {
             }
         };
         let workers = settings.effective_groups().min(config.threads());
+        let states = recall::states(&config, learner.params().device())?;
+        if let (Some(states), Some(saved)) = (&states, from.lanes.as_ref().and(from.states)) {
+            states.restore(&saved)?;
+        }
         let policies = (0..workers).map(|_| {
             let actor = Actor::new(learner.net().clone(), &spaces);
             let policy = ActorPolicy::new(actor, Arc::clone(&store), settings.seed);
+            let policy = match &states {
+                Some(states) => policy.with_states(states.share()),
+                None => policy,
+            };
             Box::new(policy) as Box<dyn Policy>
         });
         let policies = policies.collect();
@@ -93,11 +105,15 @@ impl Training {
         // Of a run that goes on: not before everything is known to fit.
         hotloop_telemetry::write_atomic(&run.config(), config.to_toml().as_bytes())?;
         tracing::info!(
-            "{} in {}: {} envs, segments take {:.1} MiB",
+            "{} in {}: {} envs, segments take {:.1} MiB{}",
             config.env.id,
             run.path().display(),
             config.rollout.envs,
-            rollout.memory() as f64 / f64::from(1 << 20)
+            mebibytes(rollout.memory()),
+            match &states {
+                Some(states) => format!(", recurrent states {:.1} MiB", mebibytes(states.size())),
+                None => String::new(),
+            }
         );
         sinks.insert(0, Box::new(metrics));
         let reporter = Reporter::start(
@@ -123,11 +139,16 @@ impl Training {
             learner,
             store,
             rollout,
+            states,
             reporter,
             evaluator,
             stop,
         })
     }
+}
+
+fn mebibytes(bytes: usize) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
 
 /// The seed of lanes that start anew after so many updates: with the old one they would draw the same

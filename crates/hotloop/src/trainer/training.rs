@@ -6,7 +6,7 @@ use crate::config::{Config, Mode};
 use crate::evaluate::EvalPlan;
 use crate::{Error, StopHandle, agent};
 use hotloop_env::{Block, Spaces};
-use hotloop_learn::{Algorithm, Choice, Learner, PolicyStore, UpdateStats, device};
+use hotloop_learn::{Algorithm, Choice, Learner, PolicyStore, StateStore, UpdateStats, device};
 use hotloop_rollout::{Rollout, RolloutError, Segment, Statistics};
 use hotloop_telemetry::{Evaluation, Reporter, RunDir};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ pub(super) struct Training {
     pub(super) learner: Learner,
     pub(super) store: Arc<PolicyStore>,
     pub(super) rollout: Rollout,
+    pub(super) states: Option<StateStore>,
     pub(super) progress: Progress,
     pub(super) reporter: Reporter,
     pub(super) evaluator: Option<(Block, Spaces)>,
@@ -140,10 +141,9 @@ impl Training {
         acting: Option<&Acting>,
         lanes: bool,
     ) -> Result<(), Error> {
-        let rollout = if lanes {
-            Some(self.rollout.snapshot()?)
-        } else {
-            None
+        let rollout = match lanes {
+            true => Some((self.rollout.snapshot()?, self.states.as_ref())),
+            false => None,
         };
         let contents = Contents {
             learner: &self.learner,

@@ -53,6 +53,14 @@ pub struct RecurrentSpec {
     pub hidden: usize,
 }
 
+impl RecurrentSpec {
+    /// Elements of what a network with such cells remembers of one lane: one cell if policy and value share it, or
+    /// two.
+    pub fn state(self, shared: bool) -> usize {
+        self.kind.state(self.hidden) * if shared { 1 } else { 2 }
+    }
+}
+
 /// A cell's place in a network: knows where its parameters lie, holds none itself.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
