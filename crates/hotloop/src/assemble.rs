@@ -158,7 +158,6 @@ pub(crate) fn rollout(config: &Config) -> RolloutConfig {
             Bounding::Clip
         },
         state: recall::column(config),
-        ..RolloutConfig::default()
     }
 }
 

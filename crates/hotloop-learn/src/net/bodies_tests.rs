@@ -19,6 +19,7 @@ fn network(space: &Space, body: Arc<dyn Body>) -> Result<ActorCritic, LearnError
     ActorCritic::new(NetworkSpec {
         inputs: features(space),
         body,
+        recurrent: None,
         shared: true,
         head: HeadSpec::categorical(3),
         fast: true,
@@ -193,7 +194,7 @@ fn br_43_leaves_are_encoded_each_in_its_way_and_joined_in_order() {
         let total = o.head.square().sum(Kind::Float) + o.value.square().sum(Kind::Float);
         Ok(Loss::new(total, &[]))
     };
-    net.gradient(&params, &x, &loss, &mut grads).unwrap();
+    net.gradient(&params, &x, None, &loss, &mut grads).unwrap();
     for entry in net.layout().entries() {
         let largest = grads.get(&entry.name).unwrap().abs().max();
         assert!(largest.double_value(&[]) > 0.0, "{}", entry.name);
