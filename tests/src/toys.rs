@@ -239,7 +239,7 @@ impl VectorEnv for Uneven {
             };
             if let Err(error) = place.write(&[self.steps[lane] as f32]) {
                 let phase = hotloop_env::FaultPhase::Step;
-                rows.fail(lane, phase, false, error.to_string());
+                rows.fail(lane, phase, hotloop_env::Cause::Error, error.to_string());
             }
         }
     }

@@ -59,12 +59,13 @@ fn br_55_threads_are_those_that_were_asked_for() {
         "algo.shards=4",
     ];
     let with = |threads: &str| during(&[&work[..], &[threads]].concat());
-    // One thread for the run; for each one asked for, one each of environments, inference and shards,
+    // One thread for the run, and one that watches; for each one asked for, one each of environments, inference and shards,
     // which take turns. None is anybody else's.
     let expected = |threads: usize| -> BTreeMap<String, usize> {
         let mut names = BTreeMap::from([
             ("hotloop-learner".to_string(), 1),
             ("hotloop-env".to_string(), threads),
+            ("hotloop-watch".to_string(), 1),
         ]);
         for i in 0..threads {
             names.insert(format!("hotloop-infer-{i}"), 1);

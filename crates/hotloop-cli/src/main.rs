@@ -8,5 +8,6 @@ fn main() -> ExitCode {
     hotloop_classic::register(&mut registry);
     hotloop_memory::register(&mut registry);
     hotloop_minatar::register(&mut registry);
+    hotloop_synthetic::register(&mut registry);
     hotloop_cli::run(registry)
 }

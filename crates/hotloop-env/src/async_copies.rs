@@ -2,8 +2,8 @@
 //! contained like [`Copies`](crate::Copies).
 
 use crate::async_lane::{Coroutine, Desk, Job, Order, start};
-use crate::contain::{Build, contain, panic_message};
-use crate::{AsyncEnv, AsyncVectorEnv, EnvError, FaultPhase, Rows, Spaces, Turn};
+use crate::contain::{Build, Failure, contain};
+use crate::{AsyncEnv, AsyncVectorEnv, Cause, EnvError, FaultPhase, Rows, Spaces, Turn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -26,6 +26,8 @@ struct Lane {
     /// Here between turns.
     job: Option<Box<Job>>,
     state: State,
+    /// Where its random numbers stood when it was given its job.
+    position: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,7 +49,7 @@ impl AsyncCopies {
         let make: Build<E> = Box::new(build);
         let mut envs = Vec::with_capacity(lanes);
         for _ in 0..lanes {
-            envs.push(contain(&make).map_err(|(_, message)| EnvError::new(message))?);
+            envs.push(contain(&make).map_err(Failure::into_error)?);
         }
         let first = envs.first().ok_or("a block needs at least one lane")?;
         let spaces = Spaces::new(first.observation_space(), first.action_space())?;
@@ -60,6 +62,7 @@ impl AsyncCopies {
                     desk,
                     job: Some(Box::new(Job::new(&spaces))),
                     state: State::Idle,
+                    position: 0,
                 }
             })
             .collect();
@@ -85,6 +88,7 @@ impl AsyncCopies {
             if lane.state == State::Idle {
                 return Poll::Ready(());
             }
+            rows.at_work(i, lane.desk.phase());
             let polled = catch_unwind(AssertUnwindSafe(|| coroutine.as_mut().poll(cx)));
             let Some(mut job) = lane.desk.collect() else {
                 return Poll::Pending;
@@ -93,14 +97,13 @@ impl AsyncCopies {
             let outcome = job.outcome.take();
             let state = std::mem::replace(&mut lane.state, State::Idle);
             let failure = match (polled, outcome) {
-                (Err(payload), _) => Some((true, panic_message(payload.as_ref()))),
-                (Ok(_), Some(Err(error))) => Some((false, error.to_string())),
-                (Ok(_), _) => None,
+                (Err(payload), _) => Some(Failure::panic(payload.as_ref())),
+                (Ok(_), outcome) => outcome.and_then(Result::err),
             };
             match failure {
                 None => finish(&job, state, i, rows),
-                Some((panicked, message)) => {
-                    lose(&job, state, i, rows, panicked, message);
+                Some(failure) => {
+                    lose(&job, lane.desk.phase(), state, i, rows, failure);
                     lane.retire();
                 }
             }
@@ -116,13 +119,15 @@ impl AsyncCopies {
     /// Gives lane `i`, which has no environment, a new one that starts its next episode.
     fn rebuild(&mut self, i: usize, rows: &mut Rows<'_>) {
         let lane = &mut self.lanes[i];
+        rows.at_work(i, FaultPhase::Build);
         match contain(|| (self.build)(lane.desk.clone())) {
             Ok(coroutine) => {
                 lane.coroutine = Some(coroutine);
                 self.assign(i, rows, State::Recovering);
             }
-            Err((panicked, message)) => {
-                rows.fail_next(i, FaultPhase::Build, panicked, message);
+            Err(failure) => {
+                let (cause, message) = failure.into_parts();
+                rows.fail_next(i, FaultPhase::Build, cause, message);
             }
         }
     }
@@ -141,6 +146,7 @@ impl AsyncCopies {
             }
             _ => Order::Reset,
         };
+        lane.position = rows.rng(i).position();
         std::mem::swap(&mut job.rng, rows.rng(i));
         lane.state = state;
         lane.desk.give(job);
@@ -154,7 +160,7 @@ impl Lane {
         // What a failed environment says when it is dropped adds nothing to its failure.
         let _ = contain(|| {
             drop(coroutine);
-            Ok(())
+            Ok::<(), Failure>(())
         });
     }
 }
@@ -171,15 +177,23 @@ fn finish(job: &Job, state: State, i: usize, rows: &mut Rows<'_>) {
 }
 
 /// Writes the outcome of a turn that failed.
-fn lose(job: &Job, state: State, i: usize, rows: &mut Rows<'_>, panicked: bool, message: String) {
+fn lose(
+    job: &Job,
+    phase: FaultPhase,
+    state: State,
+    i: usize,
+    rows: &mut Rows<'_>,
+    failure: Failure,
+) {
+    let (cause, message) = failure.into_parts();
     match job.transition {
         // The step that ended the episode went well; only its successor could not start.
-        Some(transition) if job.phase == FaultPhase::Reset => {
+        Some(transition) if phase == FaultPhase::Reset => {
             rows.proceed(i, transition);
-            rows.fail_next(i, job.phase, panicked, message);
+            rows.fail_next(i, phase, cause, message);
         }
-        _ if state == State::Recovering => rows.fail_next(i, job.phase, panicked, message),
-        _ => rows.fail(i, job.phase, panicked, message),
+        _ if state == State::Recovering => rows.fail_next(i, phase, cause, message),
+        _ => rows.fail(i, phase, cause, message),
     }
 }
 
@@ -194,6 +208,11 @@ impl AsyncVectorEnv for AsyncCopies {
                 self.lanes[i].state == State::Idle,
                 "a turn was begun before the last one was over"
             );
+            if rows.is_set_aside(i) {
+                self.lanes[i].retire();
+                rows.skip(i);
+                continue;
+            }
             if self.lanes[i].coroutine.is_some() {
                 self.assign(i, rows, State::Working);
                 continue;
@@ -213,20 +232,28 @@ impl AsyncVectorEnv for AsyncCopies {
         all
     }
 
-    fn give_up(&mut self, rows: &mut Rows<'_>, why: &str) {
-        for (i, lane) in self.lanes.iter_mut().enumerate() {
-            if lane.state == State::Idle {
-                continue;
-            }
-            lane.retire();
-            let mut job = lane
-                .desk
-                .reclaim()
-                .expect("a coroutine that is dropped hands its job back");
-            std::mem::swap(&mut job.rng, rows.rng(i));
-            lose(&job, lane.state, i, rows, false, why.to_string());
-            lane.state = State::Idle;
-            lane.job = Some(job);
+    fn busy(&self, lane: usize) -> Option<FaultPhase> {
+        let lane = &self.lanes[lane];
+        (lane.state != State::Idle).then(|| lane.desk.phase())
+    }
+
+    fn give_up(&mut self, rows: &mut Rows<'_>, i: usize, why: String) {
+        let lane = &mut self.lanes[i];
+        if lane.state == State::Idle {
+            return;
         }
+        let phase = lane.desk.phase();
+        lane.retire();
+        let mut job = lane
+            .desk
+            .reclaim()
+            .expect("a coroutine that is dropped hands its job back");
+        std::mem::swap(&mut job.rng, rows.rng(i));
+        // How much a call had drawn when its time was over is chance.
+        rows.rng(i).leap_from(lane.position);
+        let failure = Failure::new(Cause::Deadline, why);
+        lose(&job, phase, lane.state, i, rows, failure);
+        lane.state = State::Idle;
+        lane.job = Some(job);
     }
 }

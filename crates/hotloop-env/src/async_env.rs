@@ -1,6 +1,8 @@
 //! Environments that wait (for a process, a network, a person), and blocks of them.
 
-use crate::{ActionView, EnvError, EnvRng, ObservationMut, ResetCtx, Rows, Space, Transition};
+use crate::{
+    ActionView, EnvError, EnvRng, FaultPhase, ObservationMut, ResetCtx, Rows, Space, Transition,
+};
 use std::future::Future;
 use std::task::{Context, Poll};
 
@@ -75,7 +77,12 @@ pub trait AsyncVectorEnv: Send {
     /// Goes on with the turn, and is ready when every lane has had its outcome.
     fn poll(&mut self, cx: &mut Context<'_>, rows: &mut Rows<'_>) -> Poll<()>;
 
-    /// Ends the turn now: every lane that has had no outcome fails, for the reason `why` (a deadline,
-    /// say), and is rebuilt at its next turn.
-    fn give_up(&mut self, rows: &mut Rows<'_>, why: &str);
+    /// What `lane` is waiting for: its step, or its reset, which may follow a step in the same turn; none
+    /// if it has had its outcome.
+    fn busy(&self, lane: usize) -> Option<FaultPhase>;
+
+    /// Ends the turn of `lane` now, unless it has had its outcome: it fails with [`Cause::Deadline`](crate::Cause::Deadline) for the
+    /// reason `why`, and is rebuilt at its next turn. The lane's random numbers go on at a place that does
+    /// not depend on what the call had drawn.
+    fn give_up(&mut self, rows: &mut Rows<'_>, lane: usize, why: String);
 }

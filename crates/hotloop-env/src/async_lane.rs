@@ -5,14 +5,15 @@
 //! that a turn needs, and comes back however the turn ends: with its outcome, or without one if the
 //! environment panicked or its future was dropped.
 
-use crate::contain::{check_mask, check_reward};
+use crate::contain::{Failure, check_mask, check_reward};
 use crate::{
-    ActionBuf, AsyncEnv, EnvError, EnvRng, FaultPhase, ObservationBuf, Philox, ResetCtx, Spaces,
-    Stream, Transition,
+    ActionBuf, AsyncEnv, EnvRng, FaultPhase, ObservationBuf, Philox, ResetCtx, Spaces, Stream,
+    Transition,
 };
 use std::future::{Future, poll_fn};
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
@@ -31,13 +32,11 @@ pub(crate) struct Job {
     pub(crate) seeds: Philox,
     pub(crate) lane: u64,
     pub(crate) episode: u64,
-    /// What the environment is doing, known to whoever catches its panic.
-    pub(crate) phase: FaultPhase,
     /// The step's, once it was made.
     pub(crate) transition: Option<Transition>,
     pub(crate) observation: ObservationBuf,
     pub(crate) mask: Vec<u8>,
-    pub(crate) outcome: Option<Result<(), EnvError>>,
+    pub(crate) outcome: Option<Result<(), Failure>>,
 }
 
 impl Job {
@@ -50,7 +49,6 @@ impl Job {
             seeds: Philox::new(0, Stream::Seed),
             lane: 0,
             episode: 0,
-            phase: FaultPhase::Reset,
             transition: None,
             observation: ObservationBuf::new(&spaces.observation),
             mask: vec![0; spaces.action.mask_bytes()],
@@ -58,11 +56,10 @@ impl Job {
         }
     }
 
-    async fn perform<E: AsyncEnv>(&mut self, env: &mut E) -> Result<(), EnvError> {
+    async fn perform<E: AsyncEnv>(&mut self, env: &mut E, desk: &Desk) -> Result<(), Failure> {
         let mut episode = self.episode;
         let mut restart = self.order == Order::Reset;
         if self.order == Order::Step {
-            self.phase = FaultPhase::Step;
             let transition = env.step(self.action.view(), &mut self.rng).await?;
             check_reward(&transition)?;
             self.transition = Some(transition);
@@ -72,7 +69,7 @@ impl Job {
             }
         }
         if restart {
-            self.phase = FaultPhase::Reset;
+            desk.enter(FaultPhase::Reset);
             let mut ctx = ResetCtx::with_seeds(&mut self.rng, self.seeds, self.lane, episode);
             env.reset(&mut ctx).await?;
         }
@@ -81,20 +78,35 @@ impl Job {
             env.action_mask(&mut self.mask);
             check_mask(self.action.view().layout(), &self.mask)?;
         }
-        self.observation.check_finite()
+        self.observation.check_finite().map_err(Failure::not_finite)
     }
 }
 
-/// Where jobs are handed over. Only the task that owns the block ever touches it, so its locks are
+/// Where jobs are handed over, and where a lane says what it is doing. Only the task that owns the block ever touches it, so its locks are
 /// never contended; they are what makes it safe to share.
 #[derive(Default)]
 pub(crate) struct Desk {
     to_do: Mutex<Option<Box<Job>>>,
     done: Mutex<Option<Box<Job>>>,
+    /// Whether the call at work is a step.
+    stepping: AtomicBool,
 }
 
 impl Desk {
+    /// What the lane does now, known to whoever catches its panic or waits for it.
+    pub(crate) fn phase(&self) -> FaultPhase {
+        match self.stepping.load(Relaxed) {
+            true => FaultPhase::Step,
+            false => FaultPhase::Reset,
+        }
+    }
+
+    fn enter(&self, phase: FaultPhase) {
+        self.stepping.store(phase == FaultPhase::Step, Relaxed);
+    }
+
     pub(crate) fn give(&self, job: Box<Job>) {
+        self.stepping.store(job.order == Order::Step, Relaxed);
         put(&self.to_do, job);
     }
 
@@ -164,7 +176,7 @@ async fn serve<E: AsyncEnv>(mut env: E, desk: Arc<Desk>) {
             job: Some(job),
             desk: &desk,
         };
-        let outcome = held.perform(&mut env).await;
+        let outcome = held.perform(&mut env, &desk).await;
         held.outcome = Some(outcome);
     }
 }

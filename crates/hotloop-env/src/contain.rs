@@ -1,8 +1,42 @@
 //! What both kinds of block do to keep a lane's failure to itself: calls that cannot unwind, and
 //! checks of what an environment returned.
 
-use crate::{EnvError, Layout, Transition};
+use crate::{Cause, EnvError, Layout, Transition};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A failure on its way to the row that it costs. One pointer, as it is returned by every step.
+#[derive(Debug)]
+pub(crate) struct Failure(Box<(Cause, String)>);
+
+impl Failure {
+    pub(crate) fn new(cause: Cause, message: String) -> Self {
+        Self(Box::new((cause, message)))
+    }
+
+    pub(crate) fn not_finite(error: EnvError) -> Self {
+        Self::new(Cause::NotFinite, error.to_string())
+    }
+
+    pub(crate) fn panic(payload: &(dyn Any + Send)) -> Self {
+        Self::new(Cause::Panic, panic_message(payload))
+    }
+
+    pub(crate) fn into_parts(self) -> (Cause, String) {
+        *self.0
+    }
+
+    /// The message, for those to whom the cause does not matter.
+    pub(crate) fn into_error(self) -> EnvError {
+        EnvError::new(self.0.1)
+    }
+}
+
+impl From<EnvError> for Failure {
+    fn from(error: EnvError) -> Self {
+        Self::new(Cause::Error, error.to_string())
+    }
+}
 
 /// Builds one environment.
 pub(crate) type Build<E> = Box<dyn Fn() -> Result<E, EnvError> + Send>;
@@ -28,9 +62,9 @@ pub(crate) fn check_mask(masks: &Layout, mask: &[u8]) -> Result<(), EnvError> {
     Ok(())
 }
 
-/// An error unless the reward is a number that a learner can learn from: finite, as `f32` too.
+/// A failure unless the reward is a number that a learner can learn from: finite, as `f32` too.
 #[inline]
-pub(crate) fn check_reward(transition: &Transition) -> Result<(), EnvError> {
+pub(crate) fn check_reward(transition: &Transition) -> Result<(), Failure> {
     let (shaped, raw) = (transition.reward(), transition.raw_reward());
     if (shaped as f32).is_finite() && raw.is_finite() {
         return Ok(());
@@ -39,21 +73,21 @@ pub(crate) fn check_reward(transition: &Transition) -> Result<(), EnvError> {
 }
 
 #[cold]
-fn unusable_reward(shaped: f64, raw: f64) -> EnvError {
+fn unusable_reward(shaped: f64, raw: f64) -> Failure {
     let which = if raw.is_finite() { shaped } else { raw };
-    EnvError::new(format!("reward {which} is not finite in float32"))
+    let message = format!("reward {which} is not finite in float32");
+    Failure::new(Cause::NotFinite, message)
 }
 
-/// Runs `f`; an error or a panic becomes (whether it panicked, message).
-pub(crate) fn contain<T>(f: impl FnOnce() -> Result<T, EnvError>) -> Result<T, (bool, String)> {
+/// Runs `f`; an error or a panic becomes a failure.
+pub(crate) fn contain<T, E: Into<Failure>>(f: impl FnOnce() -> Result<T, E>) -> Result<T, Failure> {
     match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err((false, error.to_string())),
-        Err(payload) => Err((true, panic_message(payload.as_ref()))),
+        Ok(outcome) => outcome.map_err(Into::into),
+        Err(payload) => Err(Failure::panic(payload.as_ref())),
     }
 }
 
-pub(crate) fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|s| s.to_string());
     text.or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".into())

@@ -1,9 +1,9 @@
 //! A block of lanes made of copies of one [`Env`], each contained: a panic or an error costs one row
 //! of one lane, and the environment is rebuilt.
 
-use crate::contain::{Build, check_mask, check_reward, contain, panic_message};
+use crate::contain::{Build, Failure, check_mask, check_reward, contain};
 use crate::{
-    End, Env, EnvError, FaultPhase, Rows, Spaces, StateReader, StateWriter, Turn, VectorEnv,
+    Cause, End, Env, EnvError, FaultPhase, Rows, Spaces, StateReader, StateWriter, Turn, VectorEnv,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -42,7 +42,7 @@ impl<E: Env> Copies<E> {
     ) -> Result<Self, EnvError> {
         let mut envs = Vec::with_capacity(lanes);
         for _ in 0..lanes {
-            envs.push(contain(&build).map_err(|(_, message)| EnvError::new(message))?);
+            envs.push(contain(&build).map_err(Failure::into_error)?);
         }
         let first = envs.first().ok_or("a block needs at least one lane")?;
         let spaces = Spaces::new(first.observation_space(), first.action_space())?;
@@ -70,20 +70,19 @@ impl<E: Env> Copies<E> {
         while at.lane < lanes {
             let caught = catch_unwind(AssertUnwindSafe(|| {
                 while at.lane < lanes {
-                    if rows.reset_due(at.lane) && self.broken[at.lane] {
-                        rows.begin(at.lane);
-                        self.rebuild(rows, at.lane);
+                    if rows.reset_due(at.lane) && self.has_no_turn(rows, at.lane) {
+                        self.revive(rows, at.lane);
                     } else {
                         take_turn(&mut self.envs[at.lane], rows, &mut at)?;
                     }
                     at.lane += 1;
                 }
-                Ok::<(), EnvError>(())
+                Ok::<(), Failure>(())
             }));
             match caught {
                 Ok(Ok(())) => break,
-                Ok(Err(error)) => self.lose(rows, &at, false, error.to_string()),
-                Err(payload) => self.lose(rows, &at, true, panic_message(payload.as_ref())),
+                Ok(Err(failure)) => self.lose(rows, &at, failure),
+                Err(payload) => self.lose(rows, &at, Failure::panic(payload.as_ref())),
             }
             at.lane += 1;
         }
@@ -97,24 +96,42 @@ impl<E: Env> Copies<E> {
             } else {
                 Doing::AfterStep
             };
-            self.lose(rows, &Progress { lane, doing }, false, message);
+            let failure = Failure::new(Cause::NotFinite, message);
+            self.lose(rows, &Progress { lane, doing }, failure);
             from = lane + 1;
+        }
+    }
+
+    /// Whether a lane that is due for a reset is out of use, or has no environment that could be used.
+    fn has_no_turn(&self, rows: &Rows<'_>, lane: usize) -> bool {
+        self.broken[lane] || rows.is_set_aside(lane)
+    }
+
+    /// The turn of such a lane.
+    #[cold]
+    fn revive(&mut self, rows: &mut Rows<'_>, lane: usize) {
+        if rows.is_set_aside(lane) {
+            rows.skip(lane);
+        } else {
+            rows.begin(lane);
+            self.rebuild(rows, lane);
         }
     }
 
     /// Records the failure of the lane at work and rebuilds it.
     #[cold]
-    fn lose(&mut self, rows: &mut Rows<'_>, at: &Progress, panicked: bool, message: String) {
+    fn lose(&mut self, rows: &mut Rows<'_>, at: &Progress, failure: Failure) {
         let lane = at.lane;
+        let (cause, message) = failure.into_parts();
         match at.doing {
-            Doing::Step => rows.fail(lane, FaultPhase::Step, panicked, message),
+            Doing::Step => rows.fail(lane, FaultPhase::Step, cause, message),
             Doing::AfterStep => {
                 rows.retract(lane);
-                rows.fail(lane, FaultPhase::Step, panicked, message);
+                rows.fail(lane, FaultPhase::Step, cause, message);
             }
-            Doing::Reset => rows.fail(lane, FaultPhase::Reset, panicked, message),
+            Doing::Reset => rows.fail(lane, FaultPhase::Reset, cause, message),
             // The step that ended the episode went well; only its successor could not start.
-            Doing::Restart => rows.fail_next(lane, FaultPhase::Reset, panicked, message),
+            Doing::Restart => rows.fail_next(lane, FaultPhase::Reset, cause, message),
         }
         self.rebuild(rows, lane);
     }
@@ -124,26 +141,29 @@ impl<E: Env> Copies<E> {
     #[cold]
     fn rebuild(&mut self, rows: &mut Rows<'_>, lane: usize) {
         self.broken[lane] = true;
+        rows.at_work(lane, FaultPhase::Build);
         let env = match contain(&self.build) {
             Ok(env) => env,
-            Err((panicked, message)) => {
-                return rows.fail_next(lane, FaultPhase::Build, panicked, message);
+            Err(failure) => {
+                let (cause, message) = failure.into_parts();
+                return rows.fail_next(lane, FaultPhase::Build, cause, message);
             }
         };
         // Dropping the old one may panic as well; it is contained with the reset.
-        let outcome = contain(|| {
+        let outcome = contain(|| -> Result<(), Failure> {
             self.envs[lane] = env;
             let env = &mut self.envs[lane];
             env.reset(&mut rows.reset_ctx(lane))?;
             observe(env, rows, lane)?;
-            rows.check_finite(lane)?;
+            rows.check_finite(lane).map_err(Failure::not_finite)?;
             rows.recover(lane);
             Ok(())
         });
         match outcome {
             Ok(()) => self.broken[lane] = false,
-            Err((panicked, message)) => {
-                rows.fail_next(lane, FaultPhase::Reset, panicked, message);
+            Err(failure) => {
+                let (cause, message) = failure.into_parts();
+                rows.fail_next(lane, FaultPhase::Reset, cause, message);
             }
         }
     }
@@ -151,7 +171,7 @@ impl<E: Env> Copies<E> {
 
 /// One lane's turn, from action to observation.
 #[inline]
-fn take_turn<E: Env>(env: &mut E, rows: &mut Rows<'_>, at: &mut Progress) -> Result<(), EnvError> {
+fn take_turn<E: Env>(env: &mut E, rows: &mut Rows<'_>, at: &mut Progress) -> Result<(), Failure> {
     let i = at.lane;
     match rows.turn(i) {
         Turn::Step(action, rng) => {
@@ -171,7 +191,7 @@ fn take_turn<E: Env>(env: &mut E, rows: &mut Rows<'_>, at: &mut Progress) -> Res
             rows.begin(i);
         }
     }
-    observe(env, rows, i)
+    Ok(observe(env, rows, i)?)
 }
 
 /// Writes the observation that follows a lane's turn, and the mask beside it.

@@ -40,6 +40,12 @@ impl<'a> ResetCtx<'a> {
         words[0] as u64 | (words[1] as u64) << 32
     }
 
+    /// The lane, counted over the whole run: for logs, and for simulators that need a port or a directory
+    /// of their own. In an evaluation, the number of the episode.
+    pub fn lane(&self) -> u64 {
+        self.lane
+    }
+
     /// The number of the episode that starts, from 0, counted for this lane.
     pub fn episode(&self) -> u64 {
         self.episode
@@ -122,7 +128,7 @@ impl<E: Env + ?Sized> Env for Box<E> {
 /// every lane of `rows` exactly one outcome is given in every call: see [`Rows`].
 ///
 /// ```
-/// use hotloop_env::{Rows, Transition, Turn, VectorEnv};
+/// use hotloop_env::{Cause, FaultPhase, Rows, Transition, Turn, VectorEnv};
 ///
 /// /// Counts to three in every lane, all lanes in one array.
 /// struct Counters { at: Vec<u32> }
@@ -151,7 +157,7 @@ impl<E: Env + ?Sized> Env for Box<E> {
 ///                 }
 ///             };
 ///             if let Err(error) = place.write(&[self.at[lane] as f32]) {
-///                 rows.fail(lane, hotloop_env::FaultPhase::Step, false, error.to_string());
+///                 rows.fail(lane, FaultPhase::Step, Cause::Error, error.to_string());
 ///             }
 ///         }
 ///     }

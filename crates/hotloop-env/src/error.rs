@@ -67,8 +67,32 @@ impl fmt::Display for FaultPhase {
     }
 }
 
+/// Why an environment failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It panicked.
+    Panic,
+    /// It returned an error.
+    Error,
+    /// It had not answered when its time was over.
+    Deadline,
+    /// A reward, an observation or an action was NaN or infinite.
+    NotFinite,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cause::Panic => "panicked",
+            Cause::Error => "failed",
+            Cause::Deadline => "passed its deadline",
+            Cause::NotFinite => "is unusable",
+        })
+    }
+}
+
 /// A failure of one environment: which lane, when, doing what, and why.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The lane, counted over the whole run.
     pub lane: usize,
@@ -76,21 +100,20 @@ pub struct Fault {
     pub step: u32,
     /// What it was doing.
     pub phase: FaultPhase,
-    /// Whether it panicked (otherwise it returned an error).
-    pub panicked: bool,
+    /// Why it failed.
+    pub cause: Cause,
     /// How many times in a row this lane has failed, this time included.
     pub in_a_row: u32,
-    /// The panic's or the error's message.
+    /// What the panic or the error said, or what was wrong.
     pub message: String,
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = if self.panicked { "panicked" } else { "failed" };
         write!(
             f,
-            "lane {}, step {}: {} {verb}: {}",
-            self.lane, self.step, self.phase, self.message
+            "lane {}, step {}: {} {}: {}",
+            self.lane, self.step, self.phase, self.cause, self.message
         )
     }
 }

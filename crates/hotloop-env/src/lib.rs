@@ -47,6 +47,7 @@ mod space;
 mod spec;
 mod state;
 mod transition;
+mod whereabouts;
 pub mod wrappers;
 mod wrapping;
 
@@ -57,7 +58,7 @@ pub use block::Block;
 pub use copies::Copies;
 pub use dtype::{DType, Element};
 pub use env::{Env, ResetCtx, VectorEnv};
-pub use error::{EnvError, Fault, FaultPhase};
+pub use error::{Cause, EnvError, Fault, FaultPhase};
 pub use feature_spec::{FeatureKind, FeatureLeaf, FeatureSpec};
 pub use features::FeaturePlan;
 pub use layout::{Layout, Leaf, LeafId, LeafKind, Spaces};
@@ -72,4 +73,5 @@ pub use space::{
 pub use spec::EnvSpec;
 pub use state::{StateReader, StateWriter};
 pub use transition::{End, Transition};
+pub use whereabouts::{Beacons, Whereabouts};
 pub use wrapping::Wrapping;

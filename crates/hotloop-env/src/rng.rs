@@ -167,6 +167,12 @@ impl EnvRng {
         }
     }
 
+    /// Goes on at a fixed distance from a position: whatever was drawn meanwhile, less than a million
+    /// numbers, neither matters nor comes again.
+    pub(crate) fn leap_from(&mut self, position: u64) {
+        self.seek(position.next_multiple_of(4) + (1 << 20));
+    }
+
     fn block(&self, counter: u64) -> [u32; 4] {
         match &self.source {
             Source::Philox { philox, lane } => philox.block(*lane, counter),

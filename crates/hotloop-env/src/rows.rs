@@ -8,9 +8,10 @@
 
 use crate::finite::all_finite;
 use crate::{
-    ActionView, DType, End, EnvError, EnvRng, Fault, FaultPhase, ObservationMut, Philox, ResetCtx,
-    Spaces, Stream, Transition,
+    ActionView, Beacons, Cause, DType, End, EnvError, EnvRng, Fault, FaultPhase, ObservationMut,
+    Philox, ResetCtx, Spaces, Stream, Transition, Whereabouts,
 };
+use std::sync::Arc;
 
 /// Flags of a row's `ends` byte.
 pub mod end_flags {
@@ -50,6 +51,12 @@ pub struct LaneStates {
     pub rngs: Vec<EnvRng>,
     /// The totals of each lane.
     pub totals: Vec<LaneTotals>,
+    /// Lanes that are not used any more.
+    aside: Vec<bool>,
+    /// Where those who watch look for this block, and at which place.
+    beacons: (Arc<Beacons>, usize),
+    /// Counts turns, for them.
+    turns: u64,
 }
 
 impl LaneStates {
@@ -71,7 +78,50 @@ impl LaneStates {
                 .collect(),
             identities,
             totals: vec![LaneTotals::default(); lanes],
+            aside: vec![false; lanes],
+            beacons: (Arc::new(Beacons::new(1)), 0),
+            turns: 0,
         }
+    }
+
+    /// The same, and the block tells where it is at work at `place` of `beacons`.
+    #[must_use]
+    pub fn watched(mut self, beacons: Arc<Beacons>, place: usize) -> Self {
+        self.beacons = (beacons, place);
+        self
+    }
+
+    /// A call of the block begins, for those who watch.
+    #[inline]
+    pub fn begin_call(&mut self) {
+        self.turns += 1;
+        let (beacons, place) = &self.beacons;
+        beacons.set(*place, Whereabouts::whole_block(self.turns));
+    }
+
+    /// The call has returned.
+    #[inline]
+    pub fn end_call(&self) {
+        let (beacons, place) = &self.beacons;
+        beacons.set(*place, 0);
+    }
+
+    #[inline]
+    fn at_work(&self, i: usize, phase: FaultPhase) {
+        let (beacons, place) = &self.beacons;
+        let step = self.totals[i].episode_length;
+        beacons.set(*place, Whereabouts::word(self.turns, i, step, phase));
+    }
+
+    /// Takes lane `i` out of use for good: none of its rows is valid from now on, and its failures do not
+    /// count.
+    pub fn set_aside(&mut self, i: usize) {
+        self.aside[i] = true;
+    }
+
+    /// Whether lane `i` was taken out of use.
+    pub fn is_set_aside(&self, i: usize) -> bool {
+        self.aside[i]
     }
 
     /// Starts lane `i` afresh with the random numbers of `identity`, whichever they were before: an
@@ -175,6 +225,19 @@ impl<'a> Rows<'a> {
         (lanes.seeds, lanes.identities[i], lanes.totals[i].episodes)
     }
 
+    /// Whether lane `i` was taken out of use: a reset is due in each of its turns, and none needs be made.
+    /// [`skip`](Self::skip) is its outcome.
+    pub fn is_set_aside(&self, i: usize) -> bool {
+        self.parts.lanes.is_set_aside(i)
+    }
+
+    /// Says that lane `i` is at work, and what it does, to those who watch for calls that do not return.
+    /// [`turn`](Self::turn) and [`reset_ctx`](Self::reset_ctx) say it as well.
+    #[inline]
+    pub fn at_work(&self, i: usize, phase: FaultPhase) {
+        self.parts.lanes.at_work(i, phase);
+    }
+
     /// Whether lane `i`'s episode terminated in this call.
     pub(crate) fn terminated(&self, i: usize) -> bool {
         self.parts.ends[i] & end_flags::TERMINATED != 0
@@ -186,6 +249,7 @@ impl<'a> Rows<'a> {
         if self.reset_due(i) {
             return Turn::Reset(self.reset_ctx(i));
         }
+        self.at_work(i, FaultPhase::Step);
         let bytes = self.parts.spaces.action.record_bytes();
         let record = &self.parts.actions[i * bytes..(i + 1) * bytes];
         Turn::Step(
@@ -197,6 +261,7 @@ impl<'a> Rows<'a> {
     /// For starting the next episode of lane `i` in the same call in which one terminated, after
     /// [`proceed`](Self::proceed) was told so.
     pub fn reset_ctx(&mut self, i: usize) -> ResetCtx<'_> {
+        self.at_work(i, FaultPhase::Reset);
         let lanes = &mut *self.parts.lanes;
         let episode = lanes.totals[i].episodes;
         ResetCtx::with_seeds(
@@ -247,39 +312,51 @@ impl<'a> Rows<'a> {
         let parts = &mut self.parts;
         parts.rewards[i] = 0.0;
         parts.ends[i] = 0;
-        parts.next_valid[i] = 1;
+        parts.next_valid[i] = !parts.lanes.aside[i] as u8;
         self.next(i)
+    }
+
+    /// Lane `i` is [out of use](Self::is_set_aside), and nothing was done.
+    pub fn skip(&mut self, i: usize) {
+        let parts = &mut self.parts;
+        parts.rewards[i] = 0.0;
+        parts.ends[i] = 0;
+        parts.next_valid[i] = 0;
+        self.next(i).record().fill(0);
+        self.mask(i).fill(1);
     }
 
     /// Lane `i` failed: its row is not to be trained on, the unfinished episode is dropped, and the
     /// next turn is a reset, unless [`recover`](Self::recover) follows in the same call. It may be
     /// called after [`proceed`](Self::proceed) or [`begin`](Self::begin), which it undoes.
     #[cold]
-    pub fn fail(&mut self, i: usize, phase: FaultPhase, panicked: bool, message: String) {
+    pub fn fail(&mut self, i: usize, phase: FaultPhase, cause: Cause, message: String) {
         let parts = &mut self.parts;
         parts.valid[i] = 0;
         parts.rewards[i] = 0.0;
         parts.ends[i] = 0;
-        self.fail_next(i, phase, panicked, message);
+        self.fail_next(i, phase, cause, message);
     }
 
     /// Lane `i` ended its episode with [`proceed`](Self::proceed), but could not start the next one:
     /// the row stands, and the next turn is a reset, unless [`recover`](Self::recover) follows in the
     /// same call. Also for further failures of a lane that failed in this call.
     #[cold]
-    pub fn fail_next(&mut self, i: usize, phase: FaultPhase, panicked: bool, message: String) {
+    pub fn fail_next(&mut self, i: usize, phase: FaultPhase, cause: Cause, message: String) {
         let lane = self.lane(i);
         let parts = &mut self.parts;
         let totals = &mut parts.lanes.totals[i];
-        totals.failures += 1;
-        parts.faults.push(Fault {
-            lane,
-            step: totals.episode_length,
-            phase,
-            panicked,
-            in_a_row: totals.failures,
-            message,
-        });
+        if !parts.lanes.aside[i] {
+            totals.failures += 1;
+            parts.faults.push(Fault {
+                lane,
+                step: totals.episode_length,
+                phase,
+                cause,
+                in_a_row: totals.failures,
+                message,
+            });
+        }
         totals.episode_return = 0.0;
         totals.episode_length = 0;
         // A retry is another episode: it must not get the seed that may have caused the failure.
@@ -307,7 +384,7 @@ impl<'a> Rows<'a> {
     /// A lane that failed in this call has been rebuilt and reset: the place returned is for the first
     /// observation of its new episode.
     pub fn recover(&mut self, i: usize) -> ObservationMut<'_> {
-        self.parts.next_valid[i] = 1;
+        self.parts.next_valid[i] = !self.parts.lanes.aside[i] as u8;
         self.next(i)
     }
 

@@ -228,7 +228,7 @@ impl EnvSpec {
         if !self.wrappable && !options.wrapping.is_none() {
             return Err(fail("wrappers fit around single environments only"));
         }
-        contain(f).map_err(|(_, message)| fail(&message))
+        contain(f).map_err(|failure| fail(&failure.into_error().to_string()))
     }
 }
 

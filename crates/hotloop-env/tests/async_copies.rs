@@ -7,7 +7,7 @@ mod common;
 use common::{Count, Mishap, Row, Slab};
 use hotloop_env::wrappers::TimeLimit;
 use hotloop_env::{
-    ActionView, AsyncCopies, AsyncEnv, AsyncVectorEnv, Copies, End, Env, EnvError, EnvRng,
+    ActionView, AsyncCopies, AsyncEnv, AsyncVectorEnv, Cause, Copies, End, Env, EnvError, EnvRng,
     FaultPhase, LaneStates, ObservationMut, ResetCtx, Space, Stream, Transition, VectorEnv,
 };
 use std::future::poll_fn;
@@ -309,7 +309,11 @@ fn br_46_a_lane_past_its_deadline_is_given_up_and_rebuilt() {
         slow.begin(rows);
         let mut cx = Context::from_waker(Waker::noop());
         assert!(slow.poll(&mut cx, rows).is_pending());
-        slow.give_up(rows, "no answer for 2 s");
+        assert_eq!(
+            (slow.busy(0), slow.busy(1)),
+            (None, Some(FaultPhase::Reset))
+        );
+        slow.give_up(rows, 1, "no answer for 2 s".into());
         assert!(slow.poll(&mut cx, rows).is_ready());
     });
     assert_eq!(row.next, [0.0, 0.0]);
@@ -317,6 +321,7 @@ fn br_46_a_lane_past_its_deadline_is_given_up_and_rebuilt() {
         panic!("{:?}", slab.faults)
     };
     assert_eq!((fault.lane, fault.phase), (101, FaultPhase::Reset));
+    assert_eq!(fault.cause, Cause::Deadline);
     assert_eq!(fault.message, "no answer for 2 s");
 
     let row = slab.drive(&mut slow);
@@ -352,4 +357,98 @@ fn br_13_time_limits_hold_for_both_kinds() {
             .count(),
         2
     );
+}
+
+/// Draws `drawn` numbers in every step and observes the last one; the first to be built never answers in
+/// its second step.
+struct Drawing {
+    drawn: u32,
+    hangs: bool,
+    steps: u32,
+    last: f32,
+}
+
+impl AsyncEnv for Drawing {
+    fn observation_space(&self) -> Space {
+        Space::unbounded(&[1])
+    }
+    fn action_space(&self) -> Space {
+        Space::discrete(2)
+    }
+    async fn reset(&mut self, ctx: &mut ResetCtx<'_>) -> Result<(), EnvError> {
+        self.last = ctx.rng().uniform() as f32;
+        Ok(())
+    }
+    async fn step(&mut self, _: ActionView<'_>, rng: &mut EnvRng) -> Result<Transition, EnvError> {
+        self.steps += 1;
+        for _ in 0..self.drawn {
+            self.last = rng.uniform() as f32;
+        }
+        if self.hangs && self.steps == 2 {
+            wait(u32::MAX).await;
+        }
+        Ok(Transition::running(0.0))
+    }
+    fn observe(&mut self, out: &mut ObservationMut<'_>) -> Result<(), EnvError> {
+        out.write(&[self.last])
+    }
+}
+
+#[test]
+fn br_46_what_a_hung_call_had_drawn_does_not_matter() {
+    let observed = |drawn: u32| {
+        let built = AtomicU32::new(0);
+        let mut block = AsyncCopies::new(1, move || {
+            let first = built.fetch_add(1, Ordering::Relaxed) == 0;
+            Ok(Drawing {
+                drawn: if first { drawn } else { 1 },
+                hangs: first,
+                steps: 0,
+                last: 0.0,
+            })
+        })
+        .unwrap();
+        let mut slab = Slab::new(block.spaces(), 1);
+        // The reset and the first step, which draws one number in any case.
+        slab.drive(&mut block);
+        slab.drive(&mut block);
+        slab.lanes.rngs[0].seek(8);
+        slab.turn(|rows| {
+            block.begin(rows);
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(block.poll(&mut cx, rows).is_pending());
+            assert_eq!(block.busy(0), Some(FaultPhase::Step));
+            block.give_up(rows, 0, "no answer".into());
+        });
+        [(); 3].map(|()| slab.drive(&mut block).next[0])
+    };
+    assert_eq!(observed(1), observed(1000));
+}
+
+#[test]
+fn a_lane_that_is_set_aside_costs_nothing_and_fails_no_more() {
+    let count = || Count::new(3, End::Terminated);
+    let mut sync = Copies::new(2, move || Ok(count())).unwrap();
+    let mut slow = AsyncCopies::new(2, move || {
+        Ok(Slow {
+            env: count(),
+            waits: 1,
+        })
+    })
+    .unwrap();
+    let (mut expected, mut got) = (Slab::new(sync.spaces(), 2), Slab::new(slow.spaces(), 2));
+    for t in 0..9 {
+        if t == 3 {
+            for slab in [&mut expected, &mut got] {
+                slab.set_aside(1);
+            }
+        }
+        let row = expected.turn(|rows| sync.step(rows));
+        assert_eq!(got.drive(&mut slow), row, "row {t}");
+        if t >= 3 {
+            assert_eq!((row.valid[1], row.next[1]), (0, 0.0), "row {t}");
+            assert_eq!(row.valid[0], 1, "row {t}");
+        }
+    }
+    assert!(expected.faults.is_empty() && got.faults.is_empty());
 }

@@ -7,7 +7,9 @@ mod common;
 use common::{Count, Mishap, Row, Slab};
 use hotloop_env::wrappers::TimeLimit;
 use hotloop_env::{ActionView, EnvRng, ObservationMut, ResetCtx, Space};
-use hotloop_env::{Copies, End, Env, EnvError, FaultPhase, Transition, VectorEnv, end_flags};
+use hotloop_env::{
+    Cause, Copies, End, Env, EnvError, FaultPhase, Transition, VectorEnv, end_flags,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -94,17 +96,17 @@ fn faulty(mishap: Mishap, episode: u64, at: u32) -> Copies<Count> {
 
 #[test]
 fn br_44_a_failed_step_costs_one_row_of_one_lane() {
-    for (mishap, panicked, message) in [
-        (Mishap::PanicInStep, true, "boom-42"),
-        (Mishap::ErrorInStep, false, "lost the game"),
+    for (mishap, cause, message) in [
+        (Mishap::PanicInStep, Cause::Panic, "boom-42"),
+        (Mishap::ErrorInStep, Cause::Error, "lost the game"),
         (
             Mishap::InfiniteReward,
-            false,
+            Cause::NotFinite,
             "reward inf is not finite in float32",
         ),
         (
             Mishap::HugeReward,
-            false,
+            Cause::NotFinite,
             "reward 1000000000000000000000000000000000000000 is not finite in float32",
         ),
     ] {
@@ -118,10 +120,10 @@ fn br_44_a_failed_step_costs_one_row_of_one_lane() {
                 fault.lane,
                 fault.step,
                 fault.phase,
-                fault.panicked,
+                fault.cause,
                 fault.in_a_row
             ),
-            (101, 1, FaultPhase::Step, panicked, 1)
+            (101, 1, FaultPhase::Step, cause, 1)
         );
         assert_eq!(fault.message, message);
         assert_eq!(
@@ -149,22 +151,22 @@ fn br_44_a_failed_step_costs_one_row_of_one_lane() {
 
 #[test]
 fn br_44_what_follows_a_step_is_contained_too() {
-    for (mishap, panicked, message) in [
+    for (mishap, cause, message) in [
         // What is due at step 2 is found in the observation after action 1.
-        (Mishap::PanicInObserve, true, "no picture"),
+        (Mishap::PanicInObserve, Cause::Panic, "no picture"),
         (
             Mishap::NanObservation,
-            false,
+            Cause::NotFinite,
             "observation: element 0 is NaN",
         ),
         (
             Mishap::EmptyMask,
-            false,
+            Cause::Error,
             "the action mask allows none of 2 choices",
         ),
         (
             Mishap::WrongShape,
-            false,
+            Cause::Error,
             "observation: got 2 values, expected 1 (shape [1] of float32)",
         ),
     ] {
@@ -174,10 +176,7 @@ fn br_44_what_follows_a_step_is_contained_too() {
             panic!("{mishap:?}: {:?}", slab.faults)
         };
         assert_eq!((fault.lane, fault.phase), (101, FaultPhase::Step));
-        assert_eq!(
-            (fault.panicked, fault.message.as_str()),
-            (panicked, message)
-        );
+        assert_eq!((fault.cause, fault.message.as_str()), (cause, message));
         assert_eq!(column(&rows, 1, |r| &r.valid), [1, 0, 1, 1], "{mishap:?}");
         assert_eq!(column(&rows, 1, |r| &r.next), [1.0, 10.0, 11.0, 12.0]);
         assert_eq!(column(&rows, 0, |r| &r.valid), [1; 4]);

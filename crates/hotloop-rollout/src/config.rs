@@ -2,6 +2,8 @@
 
 use crate::{Bounding, RolloutError, memory, slab::Columns};
 use hotloop_env::Spaces;
+use std::ops::Range;
+use std::time::Duration;
 
 /// How decisions and steps take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub enum Scheduler {
 /// What happens when an environment fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFault {
-    /// It is rebuilt and goes on; only too many failures in a row end the run.
+    /// It is rebuilt and goes on; with too many failures in a row its lane is set aside.
     Restart,
     /// The run ends.
     Fail,
@@ -57,8 +59,8 @@ pub struct RolloutConfig {
     pub env_threads: usize,
     /// The seed of the environments' random numbers.
     pub seed: u64,
-    /// With [`OnFault::Restart`]: a lane that fails more often than this without one good step between
-    /// ends the run.
+    /// With [`OnFault::Restart`]: a lane that fails more often than this without one good step between is
+    /// set aside for good. When fewer than half of all lanes are left, the run ends.
     pub max_failures_in_a_row: u32,
     /// What happens when an environment fails.
     pub on_fault: OnFault,
@@ -70,6 +72,17 @@ pub struct RolloutConfig {
     pub state: Option<StateColumn>,
     /// How box actions are kept within their bounds on the way to environments.
     pub bounding: Bounding,
+    /// How long a step of an environment that waits may take, until it is given up and rebuilt; none: for
+    /// ever. The deadlines are for [`AsyncEnv`](hotloop_env::AsyncEnv)s: no other call can be given up.
+    pub step_deadline: Option<Duration>,
+    /// The same for a reset.
+    pub reset_deadline: Option<Duration>,
+    /// In first-ready mode: how long an actor rests after the second failure of a lane in a row, before
+    /// the lane's next turn; doubles with every further one, up to 30 s.
+    pub backoff: Duration,
+    /// After how long a call of an environment that has not returned is taken to be stuck, which ends the
+    /// run; none: never.
+    pub stuck_after: Option<Duration>,
 }
 
 impl Default for RolloutConfig {
@@ -89,6 +102,10 @@ impl Default for RolloutConfig {
             max_staleness: None,
             state: None,
             bounding: Bounding::Clip,
+            step_deadline: None,
+            reset_deadline: None,
+            backoff: Duration::from_millis(100),
+            stuck_after: Some(Duration::from_secs(60)),
         }
     }
 }
@@ -105,6 +122,14 @@ impl RolloutConfig {
     /// The number of lanes of each group.
     pub fn lanes_per_group(&self) -> usize {
         self.lanes / self.effective_groups().max(1)
+    }
+
+    /// The lanes of each actor of a group.
+    pub(crate) fn actors(&self, group: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (lanes, each) = (self.lanes_per_group(), self.lanes_per_actor);
+        let first = group * lanes;
+        let starts = (0..lanes).step_by(each);
+        starts.map(move |start| first + start..first + (start + each).min(lanes))
     }
 
     /// The bytes that all segments take together.
@@ -147,6 +172,18 @@ impl RolloutConfig {
         for (key, value) in positive {
             if value == 0 {
                 return Err(invalid(key, "must be at least 1"));
+            }
+        }
+        for (key, value) in [
+            ("step_deadline", self.step_deadline),
+            ("reset_deadline", self.reset_deadline),
+            ("stuck_after", self.stuck_after),
+        ] {
+            if value.is_some_and(|value| value.is_zero()) {
+                return Err(invalid(
+                    key,
+                    "must be longer than nothing; leave it out for none",
+                ));
             }
         }
         if self.segments_per_group > u16::MAX as usize {

@@ -1,6 +1,8 @@
 //! What can go wrong in a rollout, and where it did.
 
-use hotloop_env::Fault;
+use hotloop_env::{Fault, FaultPhase};
+use std::ops::Range;
+use std::time::Duration;
 
 /// Why a policy could not decide.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -11,6 +13,14 @@ impl PolicyError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
+    }
+}
+
+/// One lane and its step, or several lanes.
+fn place(lanes: &Range<usize>, step: u32) -> String {
+    match lanes.len() {
+        1 => format!("lane {}, step {step}", lanes.start),
+        _ => format!("lanes {}..{}", lanes.start, lanes.end),
     }
 }
 
@@ -46,15 +56,46 @@ pub enum RolloutError {
         /// The environment's message.
         message: String,
     },
-    /// A failure of an environment ended the run.
-    #[error("{env}, {fault} (failure {} in a row; the limit is {limit})", fault.in_a_row)]
+    /// A failure of an environment ended the run, as [`OnFault::Fail`](crate::OnFault::Fail) says.
+    #[error("{env}, {fault}")]
     Fault {
         /// The environment's name.
         env: String,
+        /// The failure.
+        fault: Fault,
+    },
+    /// So many lanes were set aside that fewer than half are left.
+    #[error(
+        "{left} of {lanes} environments are left, as the others failed too often; the last was {env}, {fault} (failure {} in a row)",
+        fault.in_a_row
+    )]
+    TooFewLanes {
+        /// The environment's name.
+        env: String,
+        /// The lanes that are left.
+        left: usize,
+        /// All lanes.
+        lanes: usize,
         /// The failure that was one too many.
         fault: Fault,
-        /// How many in a row were allowed.
-        limit: u32,
+    },
+    /// A call of an environment does not return. Its thread cannot be stopped and is left behind: the
+    /// memory that it can reach stays taken until the process ends, or the call returns after all.
+    #[error(
+        "{env}, {}: {phase} has not returned for {:.1} s and is taken to be stuck; raise `stuck_after` if it may take longer",
+        place(lanes, *step), time.as_secs_f64()
+    )]
+    Stuck {
+        /// The environment's name.
+        env: String,
+        /// The lane, or those of the whole block if it is not known which one.
+        lanes: Range<usize>,
+        /// The step of the lane's episode.
+        step: u32,
+        /// What it is doing.
+        phase: FaultPhase,
+        /// For how long it was seen to.
+        time: Duration,
     },
     /// A block of environments panicked as a whole, outside any one lane.
     #[error("the block of lanes {first}..{end} panicked: {message}")]

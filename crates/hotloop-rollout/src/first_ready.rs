@@ -104,7 +104,7 @@ pub(crate) struct Station {
 /// All stations and the queue of batons that are ready for inference.
 pub(crate) struct Floor {
     stations: Vec<Station>,
-    ready: Inbox<Box<Baton>>,
+    pub(crate) ready: Inbox<Box<Baton>>,
     /// One for each worker.
     relays: Vec<Relay>,
 }
@@ -272,20 +272,26 @@ impl Worker {
             self.hub.counters.workers[self.index]
                 .0
                 .waited(start.elapsed());
-            self.batons.push(first);
-            while self.batons.len() < self.blocks
-                && let Some(baton) = self.floor.ready.try_pop()
-            {
-                self.batons.push(baton);
-            }
-            if let Err(error) = self.decide() {
+            if let Err(error) = self.serve(first) {
                 return self.hub.end(error);
             }
-            while let Some(baton) = self.batons.pop() {
-                self.send_on(baton);
-            }
-            self.floor.relays[self.index].run();
         }
+    }
+
+    /// Decides for a block and for all others that are ready, and sends them on.
+    pub(crate) fn serve(&mut self, first: Box<Baton>) -> Result<(), RolloutError> {
+        self.batons.push(first);
+        while self.batons.len() < self.blocks
+            && let Some(baton) = self.floor.ready.try_pop()
+        {
+            self.batons.push(baton);
+        }
+        self.decide()?;
+        while let Some(baton) = self.batons.pop() {
+            self.send_on(baton);
+        }
+        self.floor.relays[self.index].run();
+        Ok(())
     }
 
     /// Decides on all rows at hand: one call of the policy for each version, and for rows that are

@@ -3,14 +3,16 @@
 
 use crate::protocol::{
     Close,
+    event::Event,
     inbox::{Inbox, Received},
     sync::{ArrayQueue, Mutex, lock},
 };
 use crate::slab::SegmentBuf;
 use crate::stats::Counters;
 use crate::ticket::{Acting, Outstanding, Quota, Right, Ticket};
-use crate::{OnFault, RolloutConfig, RolloutError};
-use hotloop_env::{Fault, Spaces};
+use crate::watchdog::Stuck;
+use crate::{OnFault, RolloutConfig, RolloutError, Scheduler};
+use hotloop_env::{Beacons, Fault, Spaces};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -39,6 +41,8 @@ pub(crate) struct Desk {
     pub(crate) tickets: ArrayQueue<Ticket>,
     /// Segments granted and not yet received.
     pub(crate) outstanding: Arc<AtomicUsize>,
+    /// Whether all lanes are set aside, so that no more segments are taken.
+    retired: AtomicBool,
 }
 
 /// Shared by the consumer, the inference workers and the actors.
@@ -53,6 +57,10 @@ pub(crate) struct Hub {
     faults: (flume::Sender<Fault>, flume::Receiver<Fault>),
     members: Vec<Arc<dyn Close>>,
     closed: AtomicBool,
+    /// Notified when the run ends.
+    pub(crate) closing: Event,
+    /// Where each actor's block is at work, in order of lanes.
+    pub(crate) beacons: Arc<Beacons>,
     ended: Mutex<Option<RolloutError>>,
 }
 
@@ -63,6 +71,7 @@ impl Hub {
         spaces: Arc<Spaces>,
         segments: Vec<Vec<SegmentBuf>>,
         workers: usize,
+        beacons: Arc<Beacons>,
         members: Vec<Arc<dyn Close>>,
     ) -> Self {
         let lanes = config.lanes_per_group();
@@ -82,6 +91,7 @@ impl Hub {
                     free,
                     tickets,
                     outstanding: Arc::default(),
+                    retired: AtomicBool::new(false),
                 }
             })
             .collect();
@@ -95,12 +105,14 @@ impl Hub {
             faults: flume::bounded(FAULTS_KEPT),
             members,
             closed: AtomicBool::new(false),
+            closing: Event::new(),
+            beacons,
             ended: Mutex::new(None),
         }
     }
 
-    /// Moves a free segment of `group` to its tickets.
-    pub(crate) fn grant(&self, group: usize, acting: Acting) -> Result<(), RolloutError> {
+    /// Moves a free segment of `group` to its tickets; false if the group takes no more.
+    pub(crate) fn grant(&self, group: usize, acting: Acting) -> Result<bool, RolloutError> {
         if self.is_closed() {
             return Err(self.end_reason());
         }
@@ -108,6 +120,9 @@ impl Hub {
             group,
             groups: self.desks.len(),
         })?;
+        if desk.retired.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
         let buf = desk.free.pop().ok_or(RolloutError::NoFreeSegment {
             group,
             segments: desk.free.capacity(),
@@ -124,7 +139,7 @@ impl Hub {
             right: Right::new(acting, quota),
             buf,
         });
-        Ok(())
+        Ok(true)
     }
 
     /// Counts a segment of `rows` rows and gives it to the consumer.
@@ -157,24 +172,67 @@ impl Hub {
         }
     }
 
-    /// Counts, logs and keeps a fault, and ends the run if it is one too many.
+    /// Counts, logs and keeps a fault. True if it is one too many: then its lane is to be set aside. Ends
+    /// the run if it is to fail, or too few lanes are left.
     #[cold]
-    pub(crate) fn fault(&self, fault: Fault) {
-        self.counters.fault(fault.phase);
+    pub(crate) fn fault(&self, fault: Fault) -> bool {
+        let env = || self.config.env.clone();
+        self.counters.fault(&fault);
         tracing::warn!("{}, {fault}", self.config.env);
-        let limit = match self.config.on_fault {
-            OnFault::Restart => self.config.max_failures_in_a_row,
-            OnFault::Fail => 0,
-        };
-        if fault.in_a_row > limit {
+        // Failures in a row are counted one by one: this is true once for each lane.
+        let aside = fault.in_a_row == self.config.max_failures_in_a_row + 1;
+        if self.config.on_fault == OnFault::Fail {
             self.end(RolloutError::Fault {
-                env: self.config.env.clone(),
+                env: env(),
                 fault: fault.clone(),
-                limit,
             });
+        } else if aside {
+            let lanes = self.config.lanes;
+            let left = lanes - self.counters.set_aside();
+            tracing::warn!(
+                "{}, lane {} is set aside for good after {} failures in a row; {left} of {lanes} lanes are left",
+                self.config.env,
+                fault.lane,
+                fault.in_a_row
+            );
+            if 2 * left < lanes {
+                self.end(RolloutError::TooFewLanes {
+                    env: env(),
+                    left,
+                    lanes,
+                    fault: fault.clone(),
+                });
+            }
         }
         if self.faults.0.try_send(fault).is_err() {
             self.counters.fault_dropped();
+        }
+        aside
+    }
+
+    /// The block that begins at `first_lane` has no lane left. In first-ready mode, where it is a group
+    /// of its own, it takes no more segments.
+    #[cold]
+    pub(crate) fn retire(&self, first_lane: usize) {
+        if let Scheduler::FirstReady { .. } = self.config.scheduler {
+            let group = first_lane / self.config.lanes_per_group();
+            self.desks[group].retired.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The error that names a call which does not return.
+    pub(crate) fn stuck(&self, stuck: Stuck) -> RolloutError {
+        let mut blocks = (0..self.desks.len()).flat_map(|group| self.config.actors(group));
+        let block = blocks.nth(stuck.block).unwrap_or_default();
+        RolloutError::Stuck {
+            env: self.config.env.clone(),
+            lanes: match stuck.at.lane {
+                Some(lane) => block.start + lane..block.start + lane + 1,
+                None => block,
+            },
+            step: stuck.at.step,
+            phase: stuck.at.phase,
+            time: stuck.time,
         }
     }
 
@@ -195,6 +253,7 @@ impl Hub {
         self.closed.store(true, Ordering::Release);
         self.members.iter().for_each(|member| member.close());
         self.full.close();
+        self.closing.notify();
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -57,6 +57,8 @@ mod first_ready;
 mod hub;
 mod lockstep;
 mod memory;
+#[cfg(all(test, not(feature = "loom")))]
+mod paused;
 mod policy;
 #[cfg(not(feature = "loom"))]
 mod protocol;
@@ -72,6 +74,8 @@ mod staging;
 mod start;
 mod stats;
 mod ticket;
+mod timing;
+mod watchdog;
 
 pub use batch::{Batch, Outputs, Places};
 pub use clip::{Bounding, Clip};

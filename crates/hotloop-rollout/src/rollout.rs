@@ -3,6 +3,7 @@
 use crate::first_ready::Floor;
 use crate::hub::Hub;
 use crate::start::start;
+use crate::watchdog::Watch;
 use crate::{Acting, Policy, RolloutConfig, RolloutError, Segment, Snapshot, Statistics, lockstep};
 use hotloop_env::{Block, EnvError, Fault, Spaces};
 use std::sync::Arc;
@@ -11,7 +12,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// A running rollout. Dropping it ends it and joins all of its threads and tasks.
+/// A running rollout. Dropping it ends it and joins all of its threads and tasks, but for a thread in a
+/// call of an environment that does not return within two seconds: that one is left behind, with the
+/// memory that it can reach, and ends when the call returns.
 ///
 /// The consumer [grants](Rollout::grant) each group a segment to fill, [receives](Rollout::recv) full
 /// ones, and returns their memory by dropping them: nothing steps beyond what was granted.
@@ -20,11 +23,15 @@ pub struct Rollout {
     pub(crate) control: Control,
     pub(crate) memory: usize,
     pub(crate) workers: Vec<JoinHandle<()>>,
+    pub(crate) watchdog: Option<JoinHandle<()>>,
     /// Nobody sends: it ends when the last task has dropped its end.
     pub(crate) tasks: flume::Receiver<()>,
     /// Taken only when stopping.
     pub(crate) runtime: Option<Runtime>,
 }
+
+/// How long an end waits for a call that goes on.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What differs between schedulers.
 pub(crate) enum Control {
@@ -62,13 +69,18 @@ impl Rollout {
 
     /// Lets `group` fill one more of its segments, acting with the policy versions of `acting`. It is an
     /// error if none is free: all are granted already, or the consumer still holds them.
-    pub fn grant(&self, group: usize, acting: Acting) -> Result<(), RolloutError> {
-        self.hub.grant(group, acting)?;
+    ///
+    /// False if the group takes no more segments, because all of its lanes were set aside (first-ready
+    /// mode only). Every grant that was taken is answered by one segment.
+    pub fn grant(&self, group: usize, acting: Acting) -> Result<bool, RolloutError> {
+        if !self.hub.grant(group, acting)? {
+            return Ok(false);
+        }
         match &self.control {
             Control::Lockstep(control) => control.granted(group),
             Control::FirstReady(floor) => floor.granted(group, &self.hub),
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Rows granted, each of as many lanes as a group has, and not received yet. A short segment counts
@@ -142,19 +154,42 @@ impl Rollout {
 
     fn stop(&mut self) {
         self.hub.close();
-        for worker in self.workers.drain(..) {
+        for thread in self.workers.drain(..).chain(self.watchdog.take()) {
             // A panic has been caught inside and is the error that `recv` returns.
-            let _ = worker.join();
+            let _ = thread.join();
         }
-        // Until the last task has dropped its sender.
-        while self.tasks.recv().is_ok() {}
+        let all_ended = self.join_tasks();
         if let Some(runtime) = self.runtime.take() {
-            if tokio::runtime::Handle::try_current().is_ok() {
-                // Joining the runtime's threads is not allowed inside another runtime; they have
-                // nothing left to do.
+            if !all_ended || tokio::runtime::Handle::try_current().is_ok() {
+                // A thread that is left behind cannot be joined; and joining is not allowed inside
+                // another runtime, where the threads have nothing left to do.
                 runtime.shutdown_background();
             } else {
                 drop(runtime);
+            }
+        }
+    }
+}
+
+impl Rollout {
+    /// Waits until the last task has ended and dropped its sender; false if one is in a call that does not
+    /// return.
+    fn join_tasks(&self) -> bool {
+        let patience = match self.hub.end_reason() {
+            RolloutError::Stuck { .. } => Duration::from_millis(100),
+            _ => PATIENCE,
+        };
+        let mut watch = Watch::new(self.hub.beacons.blocks(), patience);
+        loop {
+            let before = Instant::now();
+            let ended = self.tasks.recv_timeout(watch.period());
+            if ended == Err(flume::RecvTimeoutError::Disconnected) {
+                return true;
+            }
+            if let Some(stuck) = watch.look(&self.hub.beacons, before.elapsed()) {
+                let error = self.hub.stuck(stuck);
+                tracing::warn!("the thread of a call is left behind: {error}");
+                return false;
             }
         }
     }

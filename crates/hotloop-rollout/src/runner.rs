@@ -5,16 +5,19 @@ use crate::clip::Clip;
 use crate::hub::Hub;
 use crate::slab::{BlockRows, FirstRow};
 use crate::snapshot::LaneSnapshot;
+use crate::timing::{Limits, Timing};
 use crate::{RolloutConfig, RolloutError};
 use hotloop_env::{
-    Block, Fault, FaultPhase, LaneStates, LaneTotals, Rows, RowsParts, Spaces, StateReader,
-    StateWriter, Stream,
+    Beacons, Block, Cause, Fault, FaultPhase, LaneStates, LaneTotals, Rows, RowsParts, Spaces,
+    StateReader, StateWriter, Stream,
 };
 use std::any::Any;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A block of environments with everything the engine keeps for its lanes.
 pub(crate) struct Runner {
@@ -23,6 +26,7 @@ pub(crate) struct Runner {
     first_lane: usize,
     clip: Clip,
     faults: Vec<Fault>,
+    timing: Timing,
     spaces: Arc<Spaces>,
 }
 
@@ -40,19 +44,23 @@ enum Call {
 }
 
 impl Runner {
+    /// The runner of one actor's block, which tells where it is at work at `place` of `beacons`.
     pub(crate) fn new(
         block: Block,
-        spaces: Arc<Spaces>,
-        config: &RolloutConfig,
         first_lane: usize,
+        config: &RolloutConfig,
+        spaces: Arc<Spaces>,
+        (beacons, place): (Arc<Beacons>, usize),
     ) -> Self {
-        let (lanes, seed) = (block.lanes(), config.seed);
+        let lanes = block.lanes();
+        let states = LaneStates::new(config.seed, Stream::Env, first_lane, lanes);
         Self {
             clip: Clip::new(&spaces.action, lanes, config.bounding),
             block,
-            lanes: LaneStates::new(seed, Stream::Env, first_lane, lanes),
+            lanes: states.watched(beacons, place),
             first_lane,
             faults: vec![],
+            timing: Timing::new(Limits::of(config), lanes),
             spaces,
         }
     }
@@ -103,24 +111,50 @@ impl Runner {
             }
         });
         if waits == Some(true) {
+            self.timing.begin();
             poll_fn(|cx| self.poll(cx, place, hub)).await;
         }
         if !self.faults.is_empty() {
-            self.report(hub);
+            let rest = self.report(place, hub);
+            if !rest.is_zero() {
+                let end = Instant::now() + rest;
+                poll_fn(|cx| self.poll_rest(end, cx, hub)).await;
+            }
         }
     }
 
     /// Goes on with the turn of a block that waits.
     fn poll(&mut self, cx: &mut Context<'_>, place: &mut impl Place, hub: &Hub) -> Poll<()> {
-        // Closing wakes all actors, so that none waits for an environment that may never answer.
+        loop {
+            // Closing wakes all actors, so that none waits for an environment that may never answer.
+            if hub.is_closed() {
+                return Poll::Ready(());
+            }
+            let polled = self.contained(place, hub, |block, rows| match block {
+                Block::Async(block) => block.poll(cx, rows),
+                Block::Sync(_) => Poll::Ready(()),
+            });
+            let (Some(Poll::Pending), Block::Async(block)) = (polled, &self.block) else {
+                return Poll::Ready(());
+            };
+            let overdue = self.timing.poll_overdue(cx, |lane| block.busy(lane));
+            let Poll::Ready((lane, why)) = overdue else {
+                return Poll::Pending;
+            };
+            self.contained(place, hub, |block, rows| {
+                if let Block::Async(block) = block {
+                    block.give_up(rows, lane, why);
+                }
+            });
+        }
+    }
+
+    /// Waits for the end of a rest, or of the rollout.
+    fn poll_rest(&mut self, end: Instant, cx: &mut Context<'_>, hub: &Hub) -> Poll<()> {
         if hub.is_closed() {
             return Poll::Ready(());
         }
-        let polled = self.contained(place, hub, |block, rows| match block {
-            Block::Async(block) => block.poll(cx, rows),
-            Block::Sync(_) => Poll::Ready(()),
-        });
-        polled.unwrap_or(Poll::Ready(()))
+        self.timing.poll_until(end, cx)
     }
 
     /// Calls the block. Its lanes are contained one by one inside; a panic that comes out here is the
@@ -133,6 +167,7 @@ impl Runner {
         call: impl FnOnce(&mut Block, &mut Rows<'_>) -> T,
     ) -> Option<T> {
         let rows = place.rows();
+        self.lanes.begin_call();
         let mut view = Rows::new(RowsParts {
             spaces: &self.spaces,
             lanes: &mut self.lanes,
@@ -148,7 +183,9 @@ impl Runner {
             faults: &mut self.faults,
         });
         let block = &mut self.block;
-        match catch_unwind(AssertUnwindSafe(|| call(block, &mut view))) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| call(block, &mut view)));
+        self.lanes.end_call();
+        match outcome {
             Ok(value) => Some(value),
             Err(payload) => {
                 hub.end(RolloutError::BlockPanic {
@@ -161,9 +198,28 @@ impl Runner {
         }
     }
 
+    /// Reports what failed, and takes lanes that failed too often out of use. Returns the rest that is due
+    /// before the next turn.
     #[cold]
-    fn report(&mut self, hub: &Hub) {
-        self.faults.drain(..).for_each(|fault| hub.fault(fault));
+    fn report(&mut self, place: &mut impl Place, hub: &Hub) -> Duration {
+        let mut failures = 0;
+        for fault in self.faults.drain(..) {
+            let i = fault.lane - self.first_lane;
+            let in_a_row = fault.in_a_row;
+            if hub.fault(fault) {
+                self.lanes.set_aside(i);
+            }
+            if self.lanes.is_set_aside(i) {
+                // What was rebuilt in this turn is not used.
+                place.rows().next.valid[i] = 0;
+            } else {
+                failures = failures.max(in_a_row);
+            }
+        }
+        if (0..self.block.lanes()).all(|i| self.lanes.is_set_aside(i)) {
+            hub.retire(self.first_lane);
+        }
+        self.timing.limits().rest(failures)
     }
 
     /// The state of every lane.
@@ -184,11 +240,14 @@ impl Runner {
             .collect()
     }
 
-    /// Goes to a state that [`Runner::save`] returned, lane by lane.
-    pub(crate) fn load(&mut self, lanes: &[LaneSnapshot]) -> Result<(), RolloutError> {
+    /// Goes to a state that [`Runner::save`] returned, lane by lane. `limit` failures in a row are allowed.
+    pub(crate) fn load(&mut self, lanes: &[LaneSnapshot], limit: u32) -> Result<(), RolloutError> {
         for (i, lane) in lanes.iter().enumerate() {
             self.lanes.rngs[i].seek(lane.rng);
             self.lanes.totals[i] = lane.totals;
+            // A lane that was set aside is tried once more.
+            let failures = &mut self.lanes.totals[i].failures;
+            *failures = limit.min(*failures);
             let Some(env) = &lane.env else {
                 continue;
             };
@@ -260,7 +319,7 @@ fn lose(lane: usize, valid: &mut u8, totals: &mut LaneTotals, faults: &mut Vec<F
         lane,
         step: totals.episode_length,
         phase: FaultPhase::Step,
-        panicked: false,
+        cause: Cause::NotFinite,
         in_a_row: totals.failures,
         message: "the policy's action is not finite".into(),
     });

@@ -6,8 +6,10 @@ use crate::protocol::{Close, event::Event};
 use crate::rollout::Control;
 use crate::runner::{Runner, panic_message};
 use crate::slab::{Columns, SegmentBuf, Slab, lease};
-use crate::{Policy, Rollout, RolloutConfig, RolloutError, Scheduler, Snapshot, lockstep};
-use hotloop_env::{Block, EnvError, Spaces};
+use crate::{
+    Policy, Rollout, RolloutConfig, RolloutError, Scheduler, Snapshot, lockstep, watchdog,
+};
+use hotloop_env::{Beacons, Block, EnvError, Spaces};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -33,7 +35,7 @@ pub(crate) fn start(
     let from = from
         .map(|from| from.fit(config.effective_groups(), &columns))
         .transpose()?;
-    let runners = build(&config, &spaces, make_block, from.as_ref())?;
+    let (runners, beacons) = build(&config, &spaces, make_block, from.as_ref())?;
     let mut slabs = vec![];
     for _ in 0..config.effective_groups() {
         slabs.push(Slab::new(columns.clone(), config.segments_per_group)?);
@@ -45,6 +47,9 @@ pub(crate) fn start(
     if runners.iter().any(Runner::waits) {
         // Environments that wait may wait for sockets and timers.
         builder.enable_all();
+    } else {
+        // Actors may rest.
+        builder.enable_time();
     }
     let runtime = builder
         .build()
@@ -56,6 +61,7 @@ pub(crate) fn start(
         columns,
         slabs,
         runners,
+        beacons,
         policies,
         from,
         memory,
@@ -74,47 +80,50 @@ struct Parts {
     columns: Columns,
     slabs: Vec<(Arc<Slab>, Vec<SegmentBuf>)>,
     runners: Vec<Runner>,
+    beacons: Arc<Beacons>,
     policies: Vec<Box<dyn Policy>>,
     from: Option<Snapshot>,
     memory: usize,
     runtime: Runtime,
 }
 
-/// Builds all blocks, in order of lanes, at the state of `from`.
-fn build(
+/// Builds all blocks, in order of lanes, at the state of `from`, and where they tell what they do.
+pub(crate) fn build(
     config: &RolloutConfig,
     spaces: &Arc<Spaces>,
     mut make_block: impl FnMut(usize, usize) -> Result<Block, EnvError>,
     from: Option<&Snapshot>,
-) -> Result<Vec<Runner>, RolloutError> {
-    let lanes = config.lanes_per_group();
+) -> Result<(Vec<Runner>, Arc<Beacons>), RolloutError> {
+    let groups = config.effective_groups();
+    let actors = (0..groups).map(|group| config.actors(group).count()).sum();
+    let beacons = Arc::new(Beacons::new(actors));
     let mut runners = vec![];
-    for group in 0..config.effective_groups() {
-        for start in (0..lanes).step_by(config.lanes_per_actor) {
-            let end = (start + config.lanes_per_actor).min(lanes);
-            let first = group * lanes + start;
+    for group in 0..groups {
+        for lanes in config.actors(group) {
+            let (first, count) = (lanes.start, lanes.len());
             let failed = |message: String| RolloutError::Build {
                 first,
-                end: group * lanes + end,
+                end: lanes.end,
                 message,
             };
-            let block =
-                make_block(first, end - start).map_err(|error| failed(error.to_string()))?;
-            if block.lanes() != end - start {
+            let block = make_block(first, count).map_err(|error| failed(error.to_string()))?;
+            if block.lanes() != count {
                 return Err(failed(format!(
-                    "a block of {} lanes was asked for, and one of {} was made",
-                    end - start,
+                    "a block of {count} lanes was asked for, and one of {} was made",
                     block.lanes()
                 )));
             }
-            let mut runner = Runner::new(block, spaces.clone(), config, first);
+            let place = (beacons.clone(), runners.len());
+            let mut runner = Runner::new(block, first, config, spaces.clone(), place);
             if let Some(from) = from {
-                runner.load(&from.groups[group].lanes[start..end])?;
+                let before = group * config.lanes_per_group();
+                let saved = &from.groups[group].lanes[first - before..][..count];
+                runner.load(saved, config.max_failures_in_a_row)?;
             }
             runners.push(runner);
         }
     }
-    Ok(runners)
+    Ok((runners, beacons))
 }
 
 fn start_lockstep(parts: Parts) -> Result<Rollout, RolloutError> {
@@ -141,6 +150,7 @@ fn start_lockstep(parts: Parts) -> Result<Rollout, RolloutError> {
         parts.spaces,
         segments,
         workers,
+        parts.beacons,
         members,
     ));
     let (saved, all_saved) = flume::unbounded();
@@ -177,10 +187,11 @@ fn start_lockstep(parts: Parts) -> Result<Rollout, RolloutError> {
         control: Control::Lockstep(control),
         memory: parts.memory,
         workers: vec![],
+        watchdog: None,
         tasks,
         runtime: Some(parts.runtime),
     };
-    with_workers(rollout, work)
+    with_threads(rollout, work)
 }
 
 fn start_first_ready(parts: Parts, max_batch: usize) -> Result<Rollout, RolloutError> {
@@ -197,6 +208,7 @@ fn start_first_ready(parts: Parts, max_batch: usize) -> Result<Rollout, RolloutE
         parts.spaces,
         segments,
         workers,
+        parts.beacons,
         vec![floor.clone()],
     ));
     let actor_tasks = parts
@@ -225,10 +237,11 @@ fn start_first_ready(parts: Parts, max_batch: usize) -> Result<Rollout, RolloutE
         control: Control::FirstReady(floor),
         memory: parts.memory,
         workers: vec![],
+        watchdog: None,
         tasks,
         runtime: Some(parts.runtime),
     };
-    with_workers(rollout, work)
+    with_threads(rollout, work)
 }
 
 /// Spawns the actors; the receiver ends when the last has ended.
@@ -252,14 +265,23 @@ fn spawn_actors<A: Future<Output = ()> + Send + 'static>(
     tasks
 }
 
-/// Starts the inference workers. If one cannot be started the others, and the actors, are joined.
-fn with_workers(
+/// Starts the inference workers and the watchdog. If one cannot be started the others, and the actors,
+/// are joined.
+fn with_threads(
     mut rollout: Rollout,
     work: Vec<Box<dyn FnOnce() + Send>>,
 ) -> Result<Rollout, RolloutError> {
     for (index, run) in work.into_iter().enumerate() {
         let worker = spawn_worker(&rollout.hub, index, run)?;
         rollout.workers.push(worker);
+    }
+    if let Some(limit) = rollout.hub.config.stuck_after {
+        let hub = rollout.hub.clone();
+        let thread = std::thread::Builder::new()
+            .name("hotloop-watch".into())
+            .spawn(move || watchdog::run(&hub, limit))
+            .map_err(|error| RolloutError::Thread(error.to_string()))?;
+        rollout.watchdog = Some(thread);
     }
     Ok(rollout)
 }

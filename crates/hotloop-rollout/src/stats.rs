@@ -1,7 +1,7 @@
 //! What has happened so far: counters that can be read at any time.
 
 use crate::protocol::sync::Apart;
-use hotloop_env::FaultPhase;
+use hotloop_env::{Cause, Fault, FaultPhase};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -20,11 +20,13 @@ pub struct Statistics {
     pub ungranted: Duration,
     /// Failures of environments.
     pub faults: FaultCounts,
+    /// Lanes that failed too often and are not used any more.
+    pub lanes_set_aside: u64,
     /// One entry for each inference worker.
     pub workers: Vec<WorkerStatistics>,
 }
 
-/// Failures of environments, by what they were doing.
+/// Failures of environments, by what they were doing, and once more by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
     /// While being built.
@@ -33,6 +35,14 @@ pub struct FaultCounts {
     pub reset: u64,
     /// During a step.
     pub step: u64,
+    /// Those that panicked.
+    pub panics: u64,
+    /// Those that returned an error.
+    pub errors: u64,
+    /// Those that had not answered in time.
+    pub deadlines: u64,
+    /// Those whose numbers were NaN or infinite.
+    pub not_finite: u64,
     /// How many of all these were not kept for [`Rollout::faults`](crate::Rollout::faults), because
     /// nobody had taken the ones before.
     pub dropped: u64,
@@ -100,6 +110,8 @@ pub(crate) struct Counters {
     queued_ns: AtomicU64,
     ungranted_ns: AtomicU64,
     faults: [AtomicU64; 3],
+    causes: [AtomicU64; 4],
+    lanes_set_aside: AtomicU64,
     faults_dropped: AtomicU64,
     pub(crate) workers: Vec<Apart<WorkerCounters>>,
 }
@@ -113,6 +125,8 @@ impl Counters {
             queued_ns: AtomicU64::new(0),
             ungranted_ns: AtomicU64::new(0),
             faults: Default::default(),
+            causes: Default::default(),
+            lanes_set_aside: AtomicU64::new(0),
             faults_dropped: AtomicU64::new(0),
             workers: (0..workers).map(|_| Apart::default()).collect(),
         }
@@ -132,13 +146,25 @@ impl Counters {
         self.ungranted_ns.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
-    pub(crate) fn fault(&self, phase: FaultPhase) {
-        let place = match phase {
+    pub(crate) fn fault(&self, fault: &Fault) {
+        let cause = match fault.cause {
+            Cause::Panic => 0,
+            Cause::Error => 1,
+            Cause::Deadline => 2,
+            Cause::NotFinite => 3,
+        };
+        self.causes[cause].fetch_add(1, Relaxed);
+        let place = match fault.phase {
             FaultPhase::Build => 0,
             FaultPhase::Reset => 1,
             FaultPhase::Step => 2,
         };
         self.faults[place].fetch_add(1, Relaxed);
+    }
+
+    /// One more lane is set aside: how many are now.
+    pub(crate) fn set_aside(&self) -> usize {
+        self.lanes_set_aside.fetch_add(1, Relaxed) as usize + 1
     }
 
     pub(crate) fn fault_dropped(&self) {
@@ -147,6 +173,8 @@ impl Counters {
 
     pub(crate) fn read(&self) -> Statistics {
         let [build, reset, step] = [0, 1, 2].map(|place: usize| self.faults[place].load(Relaxed));
+        let [panics, errors, deadlines, not_finite] =
+            [0, 1, 2, 3].map(|cause: usize| self.causes[cause].load(Relaxed));
         Statistics {
             env_steps: self.env_steps.load(Relaxed),
             segments: self.segments.load(Relaxed),
@@ -157,8 +185,13 @@ impl Counters {
                 build,
                 reset,
                 step,
+                panics,
+                errors,
+                deadlines,
+                not_finite,
                 dropped: self.faults_dropped.load(Relaxed),
             },
+            lanes_set_aside: self.lanes_set_aside.load(Relaxed),
             workers: self.workers.iter().map(|worker| worker.0.read()).collect(),
         }
     }

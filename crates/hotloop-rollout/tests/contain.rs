@@ -9,9 +9,7 @@ use hotloop_env::{
     ActionView, AsyncCopies, AsyncEnv, Block, Env, EnvError, EnvRng, FaultPhase, ObservationMut,
     ResetCtx, Space, Transition,
 };
-use hotloop_rollout::{
-    Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, RolloutError, Scheduler,
-};
+use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, Scheduler};
 use std::time::Duration;
 
 /// Reward is the action; `Box` actions in [-1, 1], and one without bounds.
@@ -147,16 +145,57 @@ fn br_44_a_reset_that_fails_is_tried_again() {
 }
 
 #[test]
-fn br_44_a_reset_that_always_fails_ends_the_run() {
+fn br_44_a_lane_whose_reset_always_fails_is_set_aside() {
     let rollout = reluctant(u32::MAX);
-    rollout.grant(0, Acting::At(0)).unwrap();
-    let error = rollout.recv().unwrap_err();
-    let text = error.to_string();
-    assert!(matches!(error, RolloutError::Fault { .. }), "{text}");
-    assert!(
-        text.contains("boom-43") && text.contains("lane 1"),
-        "{text}"
-    );
+    for version in 0..3 {
+        let segment = round(&rollout, version).remove(0);
+        for (i, valid) in segment.valid().iter().enumerate() {
+            assert_eq!(usize::from(*valid), 1 - i % 2, "round {version}");
+        }
+    }
+    let statistics = rollout.statistics();
+    assert_eq!((statistics.lanes_set_aside, statistics.env_steps), (1, 18));
+    let faults = rollout.faults();
+    // One more than allowed, and none after that.
+    assert_eq!((faults.len(), faults[5].in_a_row), (6, 6));
+    assert!(faults.iter().all(|f| f.lane == 1 && f.message == "boom-43"));
+}
+
+#[test]
+fn br_44_every_grant_is_answered_also_by_a_block_whose_lanes_are_set_aside() {
+    let config = RolloutConfig {
+        lanes: 4,
+        steps: 6,
+        segments_per_group: 2,
+        max_failures_in_a_row: 3,
+        backoff: Duration::from_millis(1),
+        scheduler: Scheduler::FirstReady { max_batch: 4 },
+        ..Default::default()
+    };
+    let rollout = start(config, 1, |lane| Reluctant {
+        count: Count::new(100, EndBy::Term),
+        failing_resets: if lane == 2 { u32::MAX } else { 0 },
+    });
+    let mut taken = [0; 4];
+    let mut answered = [0; 4];
+    for round in 0..5 {
+        for group in 0..4 {
+            for _ in rollout.tickets(group)..2 {
+                taken[group] += u32::from(rollout.grant(group, Acting::At(round)).unwrap());
+            }
+        }
+        while answered != taken {
+            let segment = rollout.recv().unwrap();
+            let lost = segment.group() == 2;
+            assert_eq!(segment.env_steps(), if lost { 0 } else { 6 });
+            answered[segment.group()] += 1;
+        }
+    }
+    assert_eq!(taken, [10, 10, 2, 10]);
+    assert!(!rollout.grant(2, Acting::At(0)).unwrap());
+    assert_eq!(rollout.statistics().lanes_set_aside, 1);
+    // A snapshot has the state of such a lane as well.
+    assert!(rollout.snapshot().is_ok());
 }
 
 /// As [`Echo`], but it waits for a timer, and so needs no thread meanwhile.

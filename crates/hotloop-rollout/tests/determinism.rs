@@ -91,9 +91,9 @@ fn overlapping_segments_change_no_bit_but_versions() {
     let run = || {
         let rollout = start(config.clone(), 2, walk(false));
         let (mut seen, mut held) = (vec![], vec![]);
-        (0..3).for_each(|group| rollout.grant(group, Acting::At(0)).unwrap());
+        (0..3).for_each(|group| assert!(rollout.grant(group, Acting::At(0)).unwrap()));
         for version in 1..5 {
-            (0..3).for_each(|group| rollout.grant(group, Acting::At(version)).unwrap());
+            (0..3).for_each(|group| assert!(rollout.grant(group, Acting::At(version)).unwrap()));
             // A fast group may be a segment ahead; it cannot be two.
             while held
                 .iter()

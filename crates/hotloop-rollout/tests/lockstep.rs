@@ -4,7 +4,7 @@
 
 mod common;
 use common::*;
-use hotloop_env::{FaultPhase, end_flags::*};
+use hotloop_env::{Cause, FaultPhase, end_flags::*};
 use hotloop_rollout::{Acting, OnFault, RolloutConfig, RolloutError};
 
 fn config(lanes: usize, steps: usize) -> RolloutConfig {
@@ -107,7 +107,11 @@ fn a_failed_step_costs_its_row_and_no_other_lane() {
             (faults[0].lane, faults[0].step, faults[0].phase),
             (1, 2, FaultPhase::Step)
         );
-        assert_eq!(faults[0].panicked, failure == Failure::Panic);
+        let cause = match failure {
+            Failure::Panic => Cause::Panic,
+            Failure::Error => Cause::Error,
+        };
+        assert_eq!(faults[0].cause, cause);
         assert!(faults[0].message.contains("boom-42"));
         let statistics = rollout.shutdown();
         assert_eq!(
@@ -152,7 +156,7 @@ fn br_44_with_the_policy_restart_the_others_go_on() {
 }
 
 #[test]
-fn too_many_failures_in_a_row_end_the_run() {
+fn a_lane_with_too_many_failures_in_a_row_is_set_aside() {
     let rollout = start(
         RolloutConfig {
             max_failures_in_a_row: 4,
@@ -161,10 +165,40 @@ fn too_many_failures_in_a_row_end_the_run() {
         1,
         |lane| Fault::new(Failure::Error, if lane == 1 { 0 } else { 999 }),
     );
+    let segment = round(&rollout, 0).remove(0);
+    assert!(segment.valid().chunks(2).all(|row| row == [1, 0]));
+    let statistics = rollout.statistics();
+    assert_eq!(
+        (statistics.lanes_set_aside, statistics.faults.errors),
+        (1, 5)
+    );
+}
+
+#[test]
+fn br_44_the_run_ends_when_too_few_lanes_are_left() {
+    let rollout = start(
+        RolloutConfig {
+            max_failures_in_a_row: 4,
+            ..config(3, 64)
+        },
+        1,
+        |lane| Fault::new(Failure::Error, if lane > 0 { 0 } else { 999 }),
+    );
     rollout.grant(0, Acting::At(0)).unwrap();
     let error = rollout.recv().unwrap_err();
+    let text = error.to_string();
+    let RolloutError::TooFewLanes {
+        left: 1,
+        lanes: 3,
+        fault,
+        ..
+    } = error
+    else {
+        panic!("{text}")
+    };
     assert!(
-        matches!(&error, RolloutError::Fault { fault, limit: 4, .. } if fault.lane == 1 && fault.in_a_row == 5),
-        "{error}"
+        (1..3).contains(&fault.lane) && fault.in_a_row == 5,
+        "{text}"
     );
+    assert!(text.contains("boom-42"), "{text}");
 }

@@ -56,6 +56,7 @@ fn br_55_threads_are_as_many_as_asked_for_and_end_with_the_rollout() {
             "hotloop-env",
             "hotloop-infer-0",
             "hotloop-infer-1",
+            "hotloop-watch",
         ];
         assert_eq!(settled(&expected), expected, "cycle {cycle}");
         rollout.shutdown();

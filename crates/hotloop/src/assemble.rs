@@ -10,6 +10,7 @@ use hotloop_learn::{
 };
 use hotloop_rollout::{Bounding, RolloutConfig, RolloutError};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The network of a configuration, for environments of these spaces; with a body of the user's own, if given.
 pub(crate) fn network(
@@ -144,6 +145,10 @@ pub(crate) fn rollout(config: &Config) -> RolloutConfig {
         env_threads: config.threads(),
         seed: config.seed,
         max_failures_in_a_row: rollout.max_failures_in_a_row,
+        step_deadline: seconds(rollout.step_deadline),
+        reset_deadline: seconds(rollout.reset_deadline),
+        backoff: seconds(rollout.backoff).unwrap_or_default(),
+        stuck_after: seconds(rollout.stuck_after),
         on_fault: match rollout.on_fault {
             OnFault::Restart => hotloop_rollout::OnFault::Restart,
             OnFault::Fail => hotloop_rollout::OnFault::Fail,
@@ -159,6 +164,12 @@ pub(crate) fn rollout(config: &Config) -> RolloutConfig {
         },
         state: recall::column(config),
     }
+}
+
+/// A time, or none where it is 0.
+fn seconds(value: f64) -> Option<Duration> {
+    let time = Duration::try_from_secs_f64(value).ok();
+    time.filter(|time| !time.is_zero())
 }
 
 /// 0 switches a setting off.

@@ -153,15 +153,43 @@ fn br_44_failures_to_build_or_to_reset_are_named() {
         &["Script-v0", "no licence"],
     );
 
-    for fail in ["rollout.on_fault=fail", "rollout.max_failures_in_a_row=3"] {
-        let reset = Script::count(5, End::Terminated).hooked(|now| {
+    let reset = |first: usize| {
+        Script::count(5, End::Terminated).hooked(move |now| {
+            if now.phase == Phase::Reset && (first..=2).contains(&now.lane) {
+                panic!("boom-42");
+            }
+            Ok(Twist::None)
+        })
+    };
+    let causes = ["step 0", "reset panicked", "boom-42"];
+    let error = train(reset(2), &["rollout.on_fault=fail"]).unwrap_err();
+    holds(&error.to_string(), &["lane 2"]);
+    holds(&error.to_string(), &causes);
+    // With a limit, lanes are set aside until only one of four is left.
+    let error = train(reset(0), &["rollout.max_failures_in_a_row=3"]).unwrap_err();
+    holds(&error.to_string(), &["1 of 4 environments are left"]);
+    holds(&error.to_string(), &causes);
+}
+
+#[test]
+fn br_44_a_lane_that_always_fails_is_set_aside_and_the_run_goes_on() {
+    for scheduler in ["lockstep", "first-ready"] {
+        let script = Script::count(5, End::Terminated).hooked(|now| {
             if (now.phase, now.lane) == (Phase::Reset, 2) {
                 panic!("boom-42");
             }
             Ok(Twist::None)
         });
-        let error = train(reset, &[fail]).unwrap_err().to_string();
-        holds(&error, &["lane 2", "step 0", "reset panicked", "boom-42"]);
+        let settings = [
+            "rollout.max_failures_in_a_row=3",
+            "rollout.backoff=0.001",
+            &format!("rollout.scheduler={scheduler}"),
+        ];
+        let report = train(script, &settings).unwrap();
+        // 24 of 32 rows an update are left, until 320 are made.
+        assert_eq!((report.env_steps, report.updates), (336, 14), "{scheduler}");
+        assert_eq!(report.faults, 4, "{scheduler}");
+        assert_eq!(report.return_mean_100, Some(5.0));
     }
 }
 

@@ -205,6 +205,12 @@ impl Slab {
         self.row.valid = std::mem::replace(&mut self.valid, next_valid);
     }
 
+    /// Takes `lane` out of use before its next turn, as the engine does.
+    pub fn set_aside(&mut self, lane: usize) {
+        self.lanes.set_aside(lane);
+        self.valid[lane] = 0;
+    }
+
     /// The action masks beside the observations that the last turn wrote.
     pub fn masks(&self) -> &[u8] {
         &self.masks

@@ -131,16 +131,8 @@ impl Config {
 
     /// Refuses what has a key, but nothing behind it yet.
     fn check_unbuilt(&self) -> Check {
-        let unset = Self::default();
-        let (rollout, network) = (&self.rollout, &self.network);
+        let network = &self.network;
         let waiting = [
-            ("rollout.step_deadline", rollout.step_deadline == 0.0),
-            ("rollout.reset_deadline", rollout.reset_deadline == 0.0),
-            ("rollout.backoff", rollout.backoff == unset.rollout.backoff),
-            (
-                "rollout.stuck_after",
-                rollout.stuck_after == unset.rollout.stuck_after,
-            ),
             ("network.recurrent", network.recurrent == Recurrent::None),
             (
                 "normalize.values",

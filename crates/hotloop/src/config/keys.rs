@@ -84,15 +84,16 @@ section! {
         step_deadline: f64 = 0.0,
         /// The same for a reset, start-up of a simulator included.
         reset_deadline: f64 = 0.0,
-        /// Seconds before an environment that failed is rebuilt (first-ready scheduler); doubles with
-        /// each failure in a row, up to 30.
+        /// Seconds of rest after an environment's second failure in a row (first-ready scheduler); doubles
+        /// with each further one, up to 30.
         backoff: f64 = 0.1,
-        /// Seconds after which a call of an environment that does not wait counts as stuck, which ends
+        /// Seconds after which a call of an environment that does not return counts as stuck, which ends
         /// the run: such a call cannot be given up. 0 for never.
         stuck_after: f64 = 60.0,
         /// When an environment fails: "restart" rebuilds it and goes on, "fail" ends the run.
         on_fault: OnFault = OnFault::Restart,
-        /// Failures in a row that an environment may have; one more ends the run.
+        /// Failures in a row that an environment may have; with one more it is set aside for good. The
+        /// run ends when fewer than half are left.
         max_failures_in_a_row: u32 = 10,
     }
 }

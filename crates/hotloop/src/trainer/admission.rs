@@ -71,6 +71,14 @@ impl Admission {
         Some(group)
     }
 
+    /// `group` did not take the segment: its lanes are all set aside, and it takes none any more.
+    pub(super) fn refused(&mut self, group: usize) {
+        self.change(group, |group| {
+            group.tickets -= 1;
+            group.free = 0;
+        });
+    }
+
     /// A segment of `group` with so many rows was received.
     pub(super) fn received(&mut self, group: usize, rows: usize) {
         self.held += rows;
@@ -136,6 +144,20 @@ mod tests {
         assert_eq!(grant(&mut admission, &mut outstanding), [0usize; 0]);
         admission.returned(0, 10);
         assert_eq!(grant(&mut admission, &mut outstanding), [0]);
+    }
+
+    #[test]
+    fn a_group_that_takes_no_segments_leaves_its_room_to_the_others() {
+        let (mut admission, mut outstanding) = (Admission::new(2, 3, 10, 40), 0);
+        assert_eq!(admission.next(0), Some(0));
+        outstanding += 10;
+        assert_eq!(admission.next(outstanding), Some(1));
+        admission.refused(1);
+        assert_eq!(grant(&mut admission, &mut outstanding), [0, 0]);
+        // Also when one that it had filled before comes back.
+        admission.received(0, 10);
+        admission.returned(0, 10);
+        assert_eq!(admission.next(20), Some(0));
     }
 
     #[test]

@@ -101,7 +101,9 @@ impl Training {
     /// Grants what there is room for.
     fn admit(&mut self, admission: &mut Admission) -> Result<(), Error> {
         while let Some(group) = admission.next(self.rollout.outstanding()) {
-            self.rollout.grant(group, Acting::Newest)?;
+            if !self.rollout.grant(group, Acting::Newest)? {
+                admission.refused(group);
+            }
         }
         Ok(())
     }

@@ -13,6 +13,8 @@ use std::time::Instant;
 struct Next {
     /// Its number: rounds granted so far.
     number: u64,
+    /// The groups that fill a segment of the round before it: all but those whose lanes are all set aside.
+    granted: usize,
     /// When the round before it was granted.
     granted_at: Instant,
 }
@@ -22,11 +24,12 @@ impl Training {
     pub(super) fn train_in_rounds(&mut self) -> Result<Ended, Error> {
         let mut next = Next {
             number: self.learner.updates(),
+            granted: 0,
             granted_at: Instant::now(),
         };
         self.grant(&mut next)?;
         loop {
-            let Some(segments) = self.receive()? else {
+            let Some(segments) = self.receive(next.granted)? else {
                 // Stopped while environments were still stepping: nothing of this round is kept.
                 self.save(LAST, None, false)?;
                 return Ok(Ended::Interrupted);
@@ -56,7 +59,7 @@ impl Training {
                 .over(evaluation)
                 .filter(|e| !stepping || *e != Ended::Interrupted);
             if saving || ended.is_some() {
-                self.finish_round(stepping)?;
+                self.finish_round(&next, stepping)?;
                 self.save(LAST, acting.as_ref(), true)?;
             }
             if let Some(ended) = ended {
@@ -75,8 +78,9 @@ impl Training {
             Mode::Overlap => next.number.saturating_sub(1),
             _ => next.number,
         };
+        next.granted = 0;
         for group in 0..self.rollout.groups() {
-            self.rollout.grant(group, Acting::At(version))?;
+            next.granted += usize::from(self.rollout.grant(group, Acting::At(version))?);
         }
         next.number += 1;
         next.granted_at = Instant::now();
@@ -84,10 +88,10 @@ impl Training {
     }
 
     /// The segments of a whole round, in the order of groups; none if the run was stopped first.
-    fn receive(&mut self) -> Result<Option<Vec<Segment>>, Error> {
-        let mut segments = Vec::with_capacity(self.rollout.groups());
+    fn receive(&mut self, groups: usize) -> Result<Option<Vec<Segment>>, Error> {
+        let mut segments = Vec::with_capacity(groups);
         let mut patience = Patience::new(&self.stop);
-        while segments.len() < self.rollout.groups() {
+        while segments.len() < groups {
             match self.rollout.recv_timeout(LOOK)? {
                 Some(segment) => segments.push(segment),
                 // A rollout that is nearly done is waited for: then the checkpoint is complete.
@@ -100,9 +104,9 @@ impl Training {
     }
 
     /// Waits for a round that is still stepping, and drops it: a return was reached during overlap.
-    fn finish_round(&mut self, stepping: bool) -> Result<(), Error> {
+    fn finish_round(&mut self, next: &Next, stepping: bool) -> Result<(), Error> {
         if stepping {
-            self.receive()?;
+            self.receive(next.granted)?;
         }
         Ok(())
     }

@@ -1,0 +1,151 @@
+//! How long an actor waits for each of its lanes, and how long it rests when one keeps failing. The clock
+//! is tokio's, which a test can pause.
+
+use crate::{RolloutConfig, Scheduler};
+use hotloop_env::FaultPhase;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// The longest rest.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The limits of one actor's waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    step: Option<Duration>,
+    reset: Option<Duration>,
+    /// The rest before a lane's turn after its second failure in a row.
+    rest: Duration,
+}
+
+impl Limits {
+    pub(crate) fn of(config: &RolloutConfig) -> Self {
+        Self {
+            step: config.step_deadline,
+            reset: config.reset_deadline,
+            rest: match config.scheduler {
+                // A whole group would rest with it.
+                Scheduler::Lockstep => Duration::ZERO,
+                Scheduler::FirstReady { .. } => config.backoff,
+            },
+        }
+    }
+
+    fn of_call(&self, phase: FaultPhase) -> Option<Duration> {
+        match phase {
+            FaultPhase::Step => self.step,
+            FaultPhase::Build | FaultPhase::Reset => self.reset,
+        }
+    }
+
+    /// The rest after so many failures in a row. The first may be chance, and costs nothing.
+    pub(crate) fn rest(&self, failures: u32) -> Duration {
+        match failures.checked_sub(2) {
+            None => Duration::ZERO,
+            Some(doublings) => (self.rest * (1 << doublings.min(20))).min(LONGEST),
+        }
+    }
+}
+
+/// The clock of one actor.
+pub(crate) struct Timing {
+    limits: Limits,
+    /// What each lane was seen waiting for, and since when.
+    seen: Vec<Option<(FaultPhase, Instant)>>,
+    /// Made when it is first needed, and set anew each time.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Timing {
+    pub(crate) fn new(limits: Limits, lanes: usize) -> Self {
+        let limited = limits.step.is_some() || limits.reset.is_some();
+        Self {
+            limits,
+            seen: vec![None; if limited { lanes } else { 0 }],
+            timer: None,
+        }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// A turn begins.
+    pub(crate) fn begin(&mut self) {
+        self.seen.fill(None);
+    }
+
+    /// Looks at what each lane is waiting for, after the block was polled: ready with a lane whose time
+    /// is over, and why; otherwise the task is woken when the next one's is.
+    pub(crate) fn poll_overdue(
+        &mut self,
+        cx: &mut Context<'_>,
+        busy: impl Fn(usize) -> Option<FaultPhase>,
+    ) -> Poll<(usize, String)> {
+        if self.seen.is_empty() {
+            return Poll::Pending;
+        }
+        let now = Instant::now();
+        let mut next: Option<Instant> = None;
+        for (i, seen) in self.seen.iter_mut().enumerate() {
+            let Some(phase) = busy(i) else {
+                continue;
+            };
+            let since = match *seen {
+                Some((before, since)) if before == phase => since,
+                _ => {
+                    *seen = Some((phase, now));
+                    now
+                }
+            };
+            let Some(limit) = self.limits.of_call(phase) else {
+                continue;
+            };
+            let due = since + limit;
+            if due <= now {
+                *seen = None;
+                return Poll::Ready((i, format!("no answer within {} s", limit.as_secs_f64())));
+            }
+            next = Some(next.map_or(due, |next| next.min(due)));
+        }
+        match next {
+            // The time may have come while it was set: then all is looked at once more.
+            Some(due) if self.poll_until(due, cx).is_ready() => self.poll_overdue(cx, busy),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Ready at `due`.
+    pub(crate) fn poll_until(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        if timer.deadline() != due {
+            timer.as_mut().reset(due);
+        }
+        timer.as_mut().poll(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rest_doubles_from_the_second_failure_on_and_has_an_end() {
+        let config = RolloutConfig {
+            scheduler: Scheduler::FirstReady { max_batch: 1 },
+            backoff: Duration::from_millis(100),
+            ..Default::default()
+        };
+        let limits = Limits::of(&config);
+        let rests = [0, 1, 2, 3, 4, 10, 11, 12, u32::MAX].map(|n| limits.rest(n).as_millis());
+        assert_eq!(rests, [0, 0, 100, 200, 400, 25_600, 30_000, 30_000, 30_000]);
+        let lockstep = RolloutConfig {
+            scheduler: Scheduler::Lockstep,
+            ..config
+        };
+        assert!(Limits::of(&lockstep).rest(9).is_zero());
+    }
+}
