@@ -128,6 +128,9 @@ pub(crate) struct BenchArgs {
     /// Environments that one actor steps
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) envs_per_actor: Option<u32>,
+    /// How rollouts and updates follow each other: sync, overlap or async
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<String>,
     /// How long to measure; `train` runs its --steps instead
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0, allow_hyphen_values = true, value_parser = seconds)]
     pub(crate) seconds: f64,

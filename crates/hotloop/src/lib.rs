@@ -1,6 +1,7 @@
 //! hotloop's facade: what a user depends on. The typed configuration, the presets, and the names that
 //! an environment needs.
 
+mod account;
 mod agent;
 mod assemble;
 pub mod bench;
@@ -15,6 +16,7 @@ pub mod system;
 mod threads;
 mod trainer;
 
+pub use account::ThreadTime;
 pub use agent::{Agent, Which, run_config};
 pub use error::Error;
 pub use evaluate::{EvalPlan, EvalReport};

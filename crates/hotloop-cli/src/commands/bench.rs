@@ -3,6 +3,7 @@
 use crate::args::{BenchArgs, Scenario};
 use crate::exit::Failure;
 use crate::output;
+use hotloop::ThreadTime;
 use hotloop::bench::{self, BenchReport};
 use hotloop::config::{Config, Layers, Origins};
 use hotloop::prelude::Registry;
@@ -35,6 +36,9 @@ fn configuration(args: &BenchArgs) -> anyhow::Result<(Config, Origins)> {
             hotloop::config::Origin::Flag("--env".into()),
         )?;
     }
+    if let Some(mode) = &args.mode {
+        layers = layers.flag("--mode", "rollout.mode", mode)?;
+    }
     if let Some(each) = args.envs_per_actor {
         layers = layers.flag(
             "--envs-per-actor",
@@ -65,12 +69,54 @@ fn summary(report: &BenchReport) -> String {
         .iter()
         .map(|(key, value)| format!("{key} {value}"))
         .collect();
-    format!(
+    let mut text = format!(
         "{}  {:.0} steps/s ({} in {:.2} s)\nwith  {}\n",
         report.scenario,
         report.steps_per_s,
         report.steps,
         report.wall_s,
         settings.join(", ")
-    )
+    );
+    for thread in &report.threads {
+        text.push_str(&line(thread));
+    }
+    text
+}
+
+/// `hotloop-env ×2  61% on a core:  61% stepping environments, …`
+fn line(thread: &ThreadTime) -> String {
+    let name = match thread.threads {
+        1 => thread.name.clone(),
+        n => format!("{} ×{n}", thread.name),
+    };
+    let on_core = thread.on_core.map_or("–".to_string(), percent);
+    let did: Vec<String> = thread
+        .did
+        .iter()
+        .map(|(what, share)| format!("{} {what}", percent(*share)))
+        .collect();
+    format!("{name:<18} {on_core:>5} on a core:  {}\n", did.join(", "))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", 100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_a_line() {
+        let thread = ThreadTime {
+            name: "hotloop-env".into(),
+            threads: 2,
+            on_core: Some(0.615),
+            did: vec![("stepping", 0.615), ("waiting", 0.385)],
+        };
+        assert_eq!(
+            line(&thread),
+            "hotloop-env ×2     61.5% on a core:  61.5% stepping, 38.5% waiting\n"
+        );
+    }
 }

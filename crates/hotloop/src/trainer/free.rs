@@ -6,7 +6,7 @@
 //! learner in the queue of segments.
 
 use super::admission::Admission;
-use super::training::{LOOK, Training, Update};
+use super::training::{Training, Update};
 use super::{Ended, tell};
 use crate::Error;
 use crate::checkpointing::LAST;
@@ -85,7 +85,7 @@ impl Training {
             if self.rollout.outstanding() == 0 {
                 break;
             }
-            let Some(segment) = self.rollout.recv_timeout(LOOK)? else {
+            let Some(segment) = self.next_segment()? else {
                 continue;
             };
             let (group, rows) = size_of(&segment);

@@ -12,6 +12,7 @@ mod training;
 pub use builder::TrainerBuilder;
 pub(crate) use progress::Progress;
 
+use crate::account::ThreadTime;
 use crate::checkpointing::Loaded;
 use crate::config::Config;
 use crate::{Error, StopHandle, threads};
@@ -68,6 +69,8 @@ pub struct TrainReport {
     pub weights_hash: String,
     /// Why it ended.
     pub ended: Ended,
+    /// What each thread did with its time, since this process began the run.
+    pub threads: Vec<ThreadTime>,
 }
 
 /// A run that is ready to start. See [`Trainer::builder`].

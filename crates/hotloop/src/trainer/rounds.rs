@@ -1,6 +1,6 @@
 //! Rounds: one rollout of all lanes for each update, by turns (sync) or overlapped by one.
 
-use super::training::{LOOK, Training, Update};
+use super::training::{Training, Update};
 use super::{Ended, tell};
 use crate::Error;
 use crate::checkpointing::{self, LAST};
@@ -92,7 +92,7 @@ impl Training {
         let mut segments = Vec::with_capacity(groups);
         let mut patience = Patience::new(&self.stop);
         while segments.len() < groups {
-            match self.rollout.recv_timeout(LOOK)? {
+            match self.next_segment()? {
                 Some(segment) => segments.push(segment),
                 // A rollout that is nearly done is waited for: then the checkpoint is complete.
                 None if patience.is_over() => return Ok(None),

@@ -3,6 +3,7 @@
 
 use super::training::Training;
 use super::{Place, Progress, Trainer};
+use crate::account::{Account, LearnerTime};
 use crate::checkpointing::Loaded;
 use crate::config::Config;
 use crate::{Error, assemble, recall, system};
@@ -143,6 +144,8 @@ impl Training {
             reporter,
             evaluator,
             stop,
+            account: Account::open(),
+            time: LearnerTime::default(),
         })
     }
 }

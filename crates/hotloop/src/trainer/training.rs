@@ -1,6 +1,7 @@
 //! A run at work: its parts, its checkpoints and evaluations, its end.
 
 use super::{Ended, Progress, TrainReport};
+use crate::account::{Account, LearnerTime};
 use crate::checkpointing::{self, Acting, BEST, Contents, LAST};
 use crate::config::{Config, Mode};
 use crate::evaluate::EvalPlan;
@@ -27,6 +28,8 @@ pub(super) struct Training {
     pub(super) evaluator: Option<(Block, Spaces)>,
     pub(super) stop: StopHandle,
     pub(super) seen: Statistics,
+    pub(super) account: Account,
+    pub(super) time: LearnerTime,
 }
 
 /// What an update was and took.
@@ -36,7 +39,7 @@ pub(super) struct Update {
 }
 
 /// How often a wait for a segment looks whether the run is to stop.
-pub(super) const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(100);
 
 impl Training {
     pub(super) fn run(mut self) -> Result<TrainReport, Error> {
@@ -68,12 +71,21 @@ impl Training {
         }
     }
 
+    /// Waits a moment for the next segment.
+    pub(super) fn next_segment(&mut self) -> Result<Option<Segment>, Error> {
+        let started = Instant::now();
+        let segment = self.rollout.recv_timeout(LOOK)?;
+        self.time.waiting += started.elapsed();
+        Ok(segment)
+    }
+
     /// Trains on these segments, publishes the new version, and counts what was trained on.
     pub(super) fn update(&mut self, segments: Vec<Segment>) -> Result<Update, Error> {
         let started = Instant::now();
         let stats = self.learner.update(&segments, self.config.updates())?;
         self.learner.publish(&self.store)?;
         let trained = started.elapsed();
+        self.time.training += trained;
         self.progress.env_steps += stats.rows as u64;
         self.progress.take_episodes(&segments);
         Ok(Update { stats, trained })
@@ -172,6 +184,9 @@ impl Training {
             return_mean_100: self.progress.returns.mean(),
             best_return: self.progress.best_return,
             weights_hash: self.learner.params().weights_hash()?,
+            threads: self
+                .account
+                .close(self.time, &self.rollout.statistics().workers),
             ended,
         })
     }

@@ -4,7 +4,7 @@
 //! that made them. They measure speed and assert nothing.
 
 use crate::config::{Config, Mode, Origins};
-use crate::{Error, Trainer, assemble, recall, threads};
+use crate::{Error, ThreadTime, Trainer, assemble, recall, threads};
 use hotloop_env::{EnvOptions, EnvRng, EnvSpec, LeafKind, Registry, Spaces, Stream};
 use hotloop_learn::{Actor, ActorPolicy, Choice, Learner, PolicyStore, device};
 use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
@@ -26,6 +26,9 @@ pub struct BenchReport {
     pub wall_s: f64,
     /// The settings that matter to the scenario.
     pub settings: BTreeMap<&'static str, serde_json::Value>,
+    /// What each thread did with its time; of whole training only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadTime>,
 }
 
 /// What a scenario is made of.
@@ -121,6 +124,7 @@ impl<'a> Bench<'a> {
             steps,
             wall_s: wall.as_secs_f64(),
             settings: settings.into(),
+            threads: vec![],
         }
     }
 }
@@ -338,5 +342,8 @@ pub fn train(
     let _ = std::fs::remove_dir_all(&dir);
     let report = outcome?;
     let wall = Duration::from_secs_f64(report.wall_s);
-    Ok(bench.report("train", (report.env_steps, wall)))
+    Ok(BenchReport {
+        threads: report.threads,
+        ..bench.report("train", (report.env_steps, wall))
+    })
 }
