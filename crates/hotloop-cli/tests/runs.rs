@@ -268,6 +268,45 @@ fn br_50_a_second_ctrl_c_ends_at_once_and_spoils_nothing() {
 }
 
 #[test]
+fn br_50_ctrl_c_in_async_mode_keeps_what_was_learned() {
+    let dir = tempfile::tempdir().unwrap();
+    let child = start_long_run(dir.path(), &["--set", "rollout.mode=async"]);
+    signal(&child, libc::SIGINT);
+    let stopped = done(child.wait_with_output().unwrap());
+    assert_eq!(stopped.code, 130, "{stopped:?}");
+    let stopped = json(&stopped);
+    let steps = (stopped["env_steps"].as_u64().unwrap() + 500).to_string();
+    let resumed = hotloop(
+        dir.path(),
+        &["train", "--resume", "run", "--steps", &steps, "--json"],
+    );
+    assert_eq!(resumed.code, 0, "{resumed:?}");
+    let updates: Vec<_> = metrics(&dir.path().join("run"))
+        .iter()
+        .map(|line| line["update"].as_u64().unwrap())
+        .collect();
+    assert_eq!(
+        updates,
+        (1..=json(&resumed)["updates"].as_u64().unwrap()).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_directory_in_place_of_the_metrics_is_refused_before_anything_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(
+        train(dir.path(), &["--steps", "500", "--run-dir", "run"]).code,
+        0
+    );
+    let metrics = dir.path().join("run/metrics.jsonl");
+    fs::remove_file(&metrics).unwrap();
+    fs::create_dir(&metrics).unwrap();
+    let resumed = hotloop(dir.path(), &["train", "--resume", "run", "--steps", "1000"]);
+    assert_eq!(resumed.code, 2, "{resumed:?}");
+    assert!(resumed.stderr.contains("metrics.jsonl"), "{resumed:?}");
+}
+
+#[test]
 fn until_return_stops_at_an_evaluation_and_keeps_the_best() {
     let dir = tempfile::tempdir().unwrap();
     let done = train(
@@ -329,6 +368,30 @@ fn bench_measures_each_part_and_names_its_settings() {
         );
         assert_eq!(report["settings"]["envs"], 8, "{report}");
         assert_eq!(report["settings"]["env"], "CartPole-v1", "{report}");
+    }
+    for mode in ["sync", "overlap", "async"] {
+        let bench = hotloop(
+            dir.path(),
+            &[&["bench", "train", "--mode", mode][..], &small].concat(),
+        );
+        let report = json(&bench);
+        assert_eq!(report["settings"]["mode"], mode, "{report}");
+        let threads = report["threads"].as_array().unwrap();
+        for name in [
+            "hotloop-env",
+            "hotloop-infer-0",
+            "hotloop-learner",
+            "learner",
+        ] {
+            let thread = threads.iter().find(|thread| thread["name"] == name);
+            let did = thread.unwrap_or_else(|| panic!("no {name} in {report}"))["did"].as_array();
+            let whole: f64 = did
+                .unwrap()
+                .iter()
+                .map(|part| part[1].as_f64().unwrap())
+                .sum();
+            assert!((whole - 1.0).abs() < 1e-6, "{name}: {report}");
+        }
     }
     // A benchmark leaves no run behind.
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

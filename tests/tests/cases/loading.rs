@@ -326,6 +326,26 @@ fn br_63_a_directory_that_cannot_be_used_is_found_before_any_environment_is_buil
 }
 
 #[test]
+fn a_run_that_cannot_start_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let built = AtomicUsize::new(0);
+    // Asked for its spaces it can be built, and then once more.
+    let spec = Script::count(3, End::Terminated)
+        .hooked(move |now| match now.phase {
+            Phase::Build if built.fetch_add(1, Ordering::Relaxed) > 1 => {
+                Err("no licence left".into())
+            }
+            _ => Ok(Twist::None),
+        })
+        .spec();
+    let run = dir.path().join("run");
+    let trainer = trainer(&spec, &[]).run_dir(&run).build().unwrap();
+    let error = trainer.train().unwrap_err().to_string();
+    holds(&error, &["no licence left"]);
+    assert!(!run.exists());
+}
+
+#[test]
 fn br_66_a_device_that_is_not_there_is_an_error_before_anything_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let spec = Script::count(3, End::Terminated).spec();

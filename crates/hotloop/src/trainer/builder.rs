@@ -5,7 +5,7 @@ use crate::checkpointing::{self, LAST};
 use crate::config::{Config, Origins};
 use crate::{Error, StopHandle, agent, assemble};
 use hotloop_env::Registry;
-use hotloop_learn::{Algorithm, Body, Learner, device};
+use hotloop_learn::{ActorCritic, Algorithm, Body, Learner, device};
 use hotloop_telemetry::{RunDir, Sink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -115,6 +115,7 @@ impl TrainerBuilder {
             Some(path) => Some(reopen(path, &config)?),
             None => None,
         };
+        announce(&net);
         let mut learner = Learner::new(
             assemble::learner(&config),
             net,
@@ -140,6 +141,26 @@ impl TrainerBuilder {
             stop,
             sinks,
         })
+    }
+}
+
+/// Says so if the initial weights will take a while: orthogonal matrices take time in the cube of their
+/// width.
+fn announce(net: &ActorCritic) {
+    let work = |shape: &[i64]| match *shape {
+        [rows, columns] => {
+            let (few, many) = (rows.min(columns) as f64, rows.max(columns) as f64);
+            few * few * many
+        }
+        _ => 0.0,
+    };
+    let entries = net.layout().entries().iter();
+    // About ten seconds.
+    if entries.map(|entry| work(&entry.shape)).sum::<f64>() > 2e9 {
+        tracing::info!(
+            "drawing the initial weights of layers this wide takes a while: ten seconds at a width of \
+             1,300, eight times that for each doubling"
+        );
     }
 }
 
