@@ -412,6 +412,9 @@ impl Policy for ActorPolicy {
         let outcome = self.actor.finite_values().and_then(|()| {
             let outputs = batch.outputs();
             outputs.values.copy_from_slice(&self.actor.values);
+            if let Some(unit) = lease.value_unit {
+                unit.denormalize(outputs.values);
+            }
             if bootstrap {
                 return Ok(());
             }

@@ -1,43 +1,62 @@
-//! The valid rows of a batch of segments, as the columns that minibatches are drawn from.
+//! The rows of a batch of segments, as the columns that minibatches are drawn from.
 
 use crate::{
-    algo::{Algorithm, Minibatch},
+    algo::{Algorithm, Minibatch, Sequences},
     dist::HeadSpec,
-    error::LearnError,
+    incoming::{Features, Incoming},
     memory,
-    normalize::{Normalizer, encode},
+    normalize::{Normalizer, ValueUnit},
+    reevaluate::Reevaluation,
 };
-use hotloop_env::{FeaturePlan, Layout, end_flags};
+use hotloop_env::{Layout, end_flags};
 use hotloop_math::Rows;
 use hotloop_rollout::Segment;
 use tch::{Device, Kind, Tensor};
 
-/// Columns with room for every row of a batch; rows that are not valid are left out.
+/// How rows are kept for a network that remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recall {
+    /// Rows of a sequence; the segments keep states as far apart.
+    pub length: usize,
+    /// Elements of a state, f32.
+    pub state: usize,
+}
+
+/// Columns with room for the rows of a batch. They grow where a batch is larger than those before.
+///
+/// Rows that are not valid or stale are left out. With [`Recall`] they stay in their sequences, marked as
+/// not valid, and sequences without any row to be trained on are left out.
 pub(crate) struct Columns {
-    plan: FeaturePlan,
     room: Minibatch,
     device: Device,
+    recall: Option<Recall>,
+    /// Rows taken in, and how many of them are valid.
     rows: usize,
+    valid_rows: usize,
+    /// The sequences taken of a segment: first row and lane.
+    taken: Vec<(usize, usize)>,
     rewards: Vec<f32>,
     terminated: Vec<u8>,
+    log_ratios: Vec<f32>,
     advantages: Vec<f32>,
     targets: Vec<f32>,
-    features: Vec<f32>,
-    standardized: Vec<f32>,
+    trained: Vec<u8>,
 }
 
 impl Columns {
     pub(crate) fn new(
-        plan: FeaturePlan,
+        features: usize,
         head: &HeadSpec,
         action: &Layout,
         capacity: usize,
+        recall: Option<Recall>,
         device: Device,
     ) -> Self {
-        let n = capacity as i64;
+        let length = recall.map_or(1, |r| r.length as i64);
+        let n = (capacity as i64 + length - 1) / length * length;
         let column = |shape: &[i64], kind| Tensor::zeros(shape, (kind, Device::Cpu));
         let room = Minibatch {
-            observations: column(&[n, plan.features() as i64], Kind::Float),
+            observations: column(&[n, features as i64], Kind::Float),
             actions: column(&[n, head.action_len() as i64], Kind::Int),
             old_log_probs: column(&[n], Kind::Float),
             old_values: column(&[n], Kind::Float),
@@ -47,39 +66,64 @@ impl Columns {
             masks: (action.mask_bytes() > 0)
                 .then(|| column(&[n, action.mask_bytes() as i64], Kind::Uint8)),
             valid_count: 1.0,
-            sequences: None,
+            sequences: recall.map(|r| Sequences {
+                length,
+                starts: column(&[n], Kind::Uint8),
+                states: column(&[n / length, r.state as i64], Kind::Float),
+            }),
         };
         Self {
-            plan,
             room,
             device,
+            recall,
             rows: 0,
+            valid_rows: 0,
+            taken: vec![],
             rewards: vec![],
             terminated: vec![],
+            log_ratios: vec![],
             advantages: vec![],
             targets: vec![],
-            features: vec![],
-            standardized: vec![],
+            trained: vec![],
         }
     }
 
-    /// Valid rows taken in.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
+    /// Rows to be trained on.
+    pub(crate) fn valid_rows(&self) -> usize {
+        self.valid_rows
     }
 
-    pub(crate) fn plan(&self) -> &FeaturePlan {
-        &self.plan
+    /// What minibatches are drawn by: sequences, or else rows.
+    pub(crate) fn units(&self) -> usize {
+        self.rows / self.unit()
+    }
+
+    /// Rows of a unit.
+    pub(crate) fn unit(&self) -> usize {
+        self.recall.map_or(1, |r| r.length)
+    }
+
+    /// The whole batch, on the device that is trained on.
+    pub(crate) fn batch(&self) -> Minibatch {
+        let whole = self.room.slice(0, self.units() as i64);
+        whole.to_device(self.device)
+    }
+
+    /// 1 where a row is to be trained on, by row.
+    pub(crate) fn valid(&self) -> &[u8] {
+        // SAFETY: `&self` keeps those away that write the columns.
+        let all = unsafe { memory::u8s(&self.room.valid) };
+        &all[..self.rows]
     }
 
     /// The advantages, by row.
     pub(crate) fn advantages(&self) -> &[f32] {
-        // SAFETY: `&self` keeps `fill` away, which alone writes the columns.
+        // SAFETY: `&self` keeps those away that write the columns.
         let all = unsafe { memory::f32s(&self.room.advantages) };
         &all[..self.rows]
     }
 
-    /// Value targets and the rollout's values, by row.
+    /// Value targets and the values when the actions were chosen, by row.
     pub(crate) fn targets_and_values(&self) -> (&[f32], &[f32]) {
         // SAFETY: as for the advantages.
         let (targets, values) = unsafe {
@@ -91,100 +135,210 @@ impl Columns {
         (&targets[..self.rows], &values[..self.rows])
     }
 
-    /// Takes in the valid rows of `segments`, in order, with the advantages and targets of `algorithm`.
-    /// Rows are normalized as the version that acted on them did: `version`, which is that of
-    /// `normalizer`, or the one before. Returns the whole batch, on the device that is trained on.
+    /// Turns value targets and values, which are in the unit of rewards, into that of a network.
+    pub(crate) fn normalize_values(&mut self, unit: ValueUnit) {
+        // SAFETY: `&mut self` makes this the only access; minibatches are drawn afterwards.
+        unsafe {
+            unit.normalize(&mut memory::f32s_mut(&self.room.targets)[..self.rows]);
+            unit.normalize(&mut memory::f32s_mut(&self.room.old_values)[..self.rows]);
+        }
+    }
+
+    /// Takes in the rows of `incoming` that are to be trained on, in order, with the advantages and
+    /// targets of `algorithm`; `normalizer` is of `incoming`'s version. With `anew` the rows are
+    /// estimated by its values, and have log-ratios.
     pub(crate) fn fill(
         &mut self,
-        segments: &[Segment],
+        incoming: &Incoming<'_>,
+        features: &mut Features,
         algorithm: &dyn Algorithm,
         normalizer: &Normalizer,
-        version: u64,
-    ) -> Result<Minibatch, LearnError> {
-        self.rows = 0;
-        for segment in segments {
-            let standardizer = if segment.version() == version {
-                normalizer.standardizer()
-            } else {
-                normalizer.standardizer_before()
-            };
+        anew: Option<&Reevaluation>,
+    ) {
+        (self.rows, self.valid_rows) = (0, 0);
+        let mut evaluated = 0;
+        for segment in incoming.segments {
             let (lanes, rows) = (segment.lanes(), segment.rows() * segment.lanes());
-            normalizer.scale_rewards(segment.rewards(), &mut self.rewards);
-            self.terminated.clear();
-            self.terminated.extend(
-                segment
-                    .ends()
-                    .iter()
-                    .map(|flags| flags & end_flags::TERMINATED),
-            );
-            self.advantages.resize(rows, 0.0);
-            self.targets.resize(rows, 0.0);
-            let view = Rows::new(
-                lanes,
-                &self.rewards,
-                segment.values(),
-                &self.terminated,
-                segment.valid(),
-            );
-            algorithm.estimate(&view, &mut self.advantages, &mut self.targets);
-
-            let mut features = encode(&self.plan, segment, rows, &mut self.features);
-            if let Some(standardizer) = standardizer {
-                self.standardized.resize(features.len(), 0.0);
-                standardizer.apply(features, &mut self.standardized);
-                features = &self.standardized;
+            let anew = anew.map(|all| all.rows(evaluated, rows + lanes));
+            evaluated += rows + lanes;
+            self.estimate(segment, algorithm, normalizer, anew);
+            let stale = incoming.stale_rows(segment) * lanes;
+            self.trained.clear();
+            self.trained.extend_from_slice(&segment.valid()[..rows]);
+            self.trained[..stale].fill(0);
+            let seen = features.of(segment, segment.rows(), incoming, normalizer);
+            self.valid_rows += self.trained.iter().map(|&v| usize::from(v)).sum::<usize>();
+            match self.recall {
+                None => self.pack(segment, seen),
+                Some(recall) => self.lay(segment, seen, recall),
             }
-            let at = self.rows;
-            let valid = &segment.valid()[..rows];
-            let action = segment.spaces().action.record_bytes();
-            let room = &mut self.room;
-            // SAFETY: the columns are this struct's own, and `&mut self` makes this the only access;
-            // minibatches drawn from them before are gone (`fill` begins an update).
-            unsafe {
-                pack(
-                    features,
-                    valid,
-                    self.plan.features(),
-                    at,
-                    memory::f32s_mut(&room.observations),
-                );
-                pack(
-                    segment.actions(),
-                    valid,
-                    action,
-                    at,
-                    memory::bytes_mut(&room.actions),
-                );
-                pack(
-                    segment.log_probs(),
-                    valid,
-                    1,
-                    at,
-                    memory::f32s_mut(&room.old_log_probs),
-                );
-                pack(
-                    segment.values(),
-                    valid,
-                    1,
-                    at,
-                    memory::f32s_mut(&room.old_values),
-                );
-                pack(
-                    &self.advantages,
-                    valid,
-                    1,
-                    at,
-                    memory::f32s_mut(&room.advantages),
-                );
-                pack(&self.targets, valid, 1, at, memory::f32s_mut(&room.targets));
-                if let Some(masks) = &room.masks {
-                    let width = segment.spaces().action.mask_bytes();
-                    pack(segment.masks(), valid, width, at, memory::bytes_mut(masks));
+        }
+    }
+
+    /// Advantages and targets of one segment's rows.
+    fn estimate(
+        &mut self,
+        segment: &Segment,
+        algorithm: &dyn Algorithm,
+        normalizer: &Normalizer,
+        anew: Option<(&[f32], &[f32])>,
+    ) {
+        let rows = segment.rows() * segment.lanes();
+        normalizer.scale_rewards(segment.rewards(), &mut self.rewards);
+        self.terminated.clear();
+        self.terminated.extend(
+            segment
+                .ends()
+                .iter()
+                .map(|flags| flags & end_flags::TERMINATED),
+        );
+        self.advantages.resize(rows, 0.0);
+        self.targets.resize(rows, 0.0);
+        let values = anew.map_or(segment.values(), |(values, _)| values);
+        let mut view = Rows::new(
+            segment.lanes(),
+            &self.rewards,
+            values,
+            &self.terminated,
+            segment.valid(),
+        );
+        if let Some((_, log_probs)) = anew {
+            self.log_ratios.clear();
+            let chosen = segment.log_probs().iter().zip(log_probs);
+            self.log_ratios.extend(chosen.map(|(old, new)| new - old));
+            view = view.with_log_ratios(&self.log_ratios);
+        }
+        algorithm.estimate(&view, &mut self.advantages, &mut self.targets);
+    }
+
+    /// Puts the trained rows of one segment, whose features are `seen`, behind those taken in.
+    fn pack(&mut self, segment: &Segment, seen: &[f32]) {
+        let taken = self.trained.iter().map(|&v| usize::from(v)).sum::<usize>();
+        self.reserve(self.rows + taken);
+        let (valid, at) = (&self.trained[..], self.rows);
+        let spaces = segment.spaces();
+        let (action, mask) = (spaces.action.record_bytes(), spaces.action.mask_bytes());
+        let width = seen.len() / valid.len();
+        let room = &self.room;
+        // SAFETY: the columns are this struct's own, and `&mut self` makes this the only access; minibatches
+        // drawn from them before are gone (an update begins with filling).
+        unsafe {
+            let column = |t| memory::f32s_mut(t);
+            pack(seen, valid, width, at, column(&room.observations));
+            let (actions, log_probs) = (segment.actions(), segment.log_probs());
+            pack(actions, valid, action, at, memory::bytes_mut(&room.actions));
+            pack(log_probs, valid, 1, at, column(&room.old_log_probs));
+            let values = &segment.values()[..valid.len()];
+            pack(values, valid, 1, at, column(&room.old_values));
+            pack(&self.advantages, valid, 1, at, column(&room.advantages));
+            pack(&self.targets, valid, 1, at, column(&room.targets));
+            if let Some(masks) = &room.masks {
+                pack(segment.masks(), valid, mask, at, memory::bytes_mut(masks));
+            }
+        }
+        self.rows += taken;
+    }
+
+    /// Puts the sequences of one segment, whose features are `seen`, behind those taken in: stretch by
+    /// stretch of time, and lane by lane in each.
+    fn lay(&mut self, segment: &Segment, seen: &[f32], recall: Recall) {
+        let (lanes, rows) = (segment.lanes(), segment.rows());
+        self.taken.clear();
+        for first in (0..rows).step_by(recall.length) {
+            let last = rows.min(first + recall.length);
+            for lane in 0..lanes {
+                if (first..last).any(|row| self.trained[row * lanes + lane] != 0) {
+                    self.taken.push((first, lane));
                 }
             }
-            self.rows += valid.iter().map(|&v| usize::from(v)).sum::<usize>();
         }
-        Ok(self.room.slice(0, self.rows as i64).to_device(self.device))
+        let more = self.taken.len() * recall.length;
+        self.reserve(self.rows + more);
+        let at = Stretches {
+            taken: &self.taken,
+            length: recall.length,
+            lanes,
+            rows,
+            at: self.rows,
+        };
+        let spaces = segment.spaces();
+        let action = spaces.action.record_bytes();
+        let room = &self.room;
+        // SAFETY: as for `pack`.
+        unsafe {
+            let column = |t| memory::f32s_mut(t);
+            at.copy(
+                seen,
+                seen.len() / (rows * lanes),
+                0.0,
+                column(&room.observations),
+            );
+            let actions = memory::bytes_mut(&room.actions);
+            at.copy(segment.actions(), action, 0, actions);
+            at.copy(segment.log_probs(), 1, 0.0, column(&room.old_log_probs));
+            at.copy(segment.values(), 1, 0.0, column(&room.old_values));
+            at.copy(&self.advantages, 1, 0.0, column(&room.advantages));
+            at.copy(&self.targets, 1, 0.0, column(&room.targets));
+            let valid = memory::bytes_mut(&room.valid);
+            at.copy(&self.trained, 1, 0, valid);
+            // What is not trained on may never have been chosen.
+            let new = self.rows..self.rows + more;
+            let stored = actions[new.start * action..new.end * action].chunks_exact_mut(action);
+            for (stored, _) in stored.zip(&valid[new]).filter(|(_, valid)| **valid == 0) {
+                stored.fill(0);
+            }
+            if let Some(masks) = &room.masks {
+                let masks = memory::bytes_mut(masks);
+                at.copy(segment.masks(), spaces.action.mask_bytes(), 1, masks);
+            }
+            if let Some(sequences) = &room.sequences {
+                let starts = memory::bytes_mut(&sequences.starts);
+                at.copy(segment.starts(), 1, 0, starts);
+                let (states, width) = (column(&sequences.states), recall.state);
+                let kept: &[f32] = bytemuck::cast_slice(segment.states());
+                let to = states[self.rows / recall.length * width..].chunks_exact_mut(width);
+                for ((first, lane), to) in self.taken.iter().zip(to) {
+                    let from = (first / recall.length * lanes + lane) * width;
+                    to.copy_from_slice(&kept[from..from + width]);
+                }
+            }
+        }
+        self.rows += more;
+    }
+
+    /// Makes room for `rows` rows, keeping those taken in.
+    fn reserve(&mut self, rows: usize) {
+        let (room, unit) = (self.room.rows() as usize, self.unit());
+        if rows > room {
+            let wanted = rows.max(room + room / 4);
+            self.room = self.room.grown(((wanted - room).div_ceil(unit)) as i64);
+        }
+    }
+}
+
+/// Where the sequences of a segment come from and go to.
+struct Stretches<'a> {
+    /// First row and lane of each.
+    taken: &'a [(usize, usize)],
+    length: usize,
+    lanes: usize,
+    rows: usize,
+    /// The first one's first row among the rows taken in.
+    at: usize,
+}
+
+impl Stretches<'_> {
+    /// Copies the items of their rows (`width` elements each), and `blank` behind the end of the segment.
+    fn copy<T: Copy>(&self, items: &[T], width: usize, blank: T, out: &mut [T]) {
+        let out = out[self.at * width..].chunks_exact_mut(self.length * width);
+        for (&(first, lane), out) in self.taken.iter().zip(out) {
+            let (filled, rest) = out.split_at_mut((self.rows - first).min(self.length) * width);
+            for (row, out) in (first..).zip(filled.chunks_exact_mut(width)) {
+                let from = (row * self.lanes + lane) * width;
+                out.copy_from_slice(&items[from..from + width]);
+            }
+            rest.fill(blank);
+        }
     }
 }
 

@@ -2,14 +2,16 @@
 
 use crate::{
     algo::{Algorithm, Progress},
-    columns::Columns,
+    columns::{Columns, Recall},
     error::LearnError,
+    incoming::{Features, Incoming},
     memory,
     net::ActorCritic,
-    normalize::{Normalizer, NormalizerSpec},
+    normalize::{Normalizer, NormalizerSpec, ValueNormalization, ValueUnit},
     optim::{Adam, AdamCounters, AdamSpec},
     params::Params,
     published::PolicyStore,
+    reevaluate::{Judge, Reevaluation},
     shards::{Draw, GradientPool},
 };
 use hotloop_env::{EnvRng, FeaturePlan, Spaces, Stream};
@@ -25,8 +27,13 @@ pub struct LearnerSpec {
     pub seed: u64,
     /// Lanes of the whole run.
     pub lanes: usize,
-    /// Most rows of one batch.
+    /// Rows of one batch, for which there is room from the start.
     pub batch: usize,
+    /// How many versions older than the weights that are trained those may be that chose a row: 0 in
+    /// sync mode, 1 in overlap mode. Older rows are not trained on.
+    pub max_staleness: u64,
+    /// The sequences that a network with a memory is trained over; `None` for one without.
+    pub recall: Option<Recall>,
     /// Passes over a batch.
     pub epochs: usize,
     /// Gradient steps of one pass.
@@ -54,6 +61,12 @@ pub struct LearnerSpec {
 pub struct UpdateStats {
     /// Valid rows trained on.
     pub rows: usize,
+    /// Valid rows that were too old to be trained on.
+    pub stale: usize,
+    /// How many versions old the rows trained on were: their mean, 0 if there were none.
+    pub staleness_mean: f64,
+    /// The same: the oldest.
+    pub staleness_max: u64,
     /// Passes made; fewer than configured if the target KL stopped them.
     pub epochs: usize,
     /// Optimiser steps skipped because a gradient was not finite, in the whole run.
@@ -61,6 +74,9 @@ pub struct UpdateStats {
     /// The algorithm's statistics and the learner's own, by name: means over all minibatches.
     pub values: Vec<(&'static str, f64)>,
 }
+
+/// The most updates of a run, far beyond any: what comes after them can still be counted.
+const MOST_UPDATES: u64 = u64::MAX / 2;
 
 /// Weights, optimiser and statistics, and the threads that train them.
 pub struct Learner {
@@ -72,7 +88,9 @@ pub struct Learner {
     adam: Adam,
     normalizer: Normalizer,
     grads: Params,
+    features: Features,
     columns: Columns,
+    reevaluation: Reevaluation,
     index: Vec<i64>,
     valid: Vec<u8>,
     updates: u64,
@@ -91,14 +109,30 @@ impl Learner {
         device: Device,
     ) -> Result<Self, LearnError> {
         let plan = FeaturePlan::new(&spaces.observation);
-        let normalizer = Normalizer::new(spec.normalize, plan.features(), spec.lanes, spec.gamma);
+        let features = plan.features();
+        let normalizer = Normalizer::new(
+            spec.normalize,
+            features,
+            spec.lanes,
+            spec.gamma,
+            spec.max_staleness,
+        );
         Ok(Self {
             pool: GradientPool::new(spec.threads, spec.shards)?,
             params: net.init(spec.seed, device)?,
             adam: Adam::new(spec.adam, net.layout(), device),
             normalizer,
             grads: Params::zeros(Arc::clone(net.layout()), device),
-            columns: Columns::new(plan, &net.spec().head, &spaces.action, spec.batch, device),
+            columns: Columns::new(
+                features,
+                &net.spec().head,
+                &spaces.action,
+                spec.batch,
+                spec.recall,
+                device,
+            ),
+            features: Features::new(plan),
+            reevaluation: Reevaluation::default(),
             index: vec![],
             valid: vec![],
             updates: 0,
@@ -131,7 +165,7 @@ impl Learner {
     /// Goes on from saved weights, moments of the optimiser and statistics, after `updates` updates.
     ///
     /// # Errors
-    /// If an arena is of another network.
+    /// If an arena is of another network, or no run can have made as many updates.
     pub fn restore(
         &mut self,
         updates: u64,
@@ -139,6 +173,14 @@ impl Learner {
         adam: (&Params, &Params, AdamCounters),
         normalizer: Normalizer,
     ) -> Result<(), LearnError> {
+        if updates > MOST_UPDATES {
+            return Err(LearnError::Spec {
+                what: "learner",
+                reason: format!(
+                    "{updates} updates are more than a run can make; the saved count is damaged"
+                ),
+            });
+        }
         self.params.copy_from(params)?;
         self.adam.restore(adam.0, adam.1, adam.2)?;
         self.normalizer = normalizer;
@@ -161,7 +203,7 @@ impl Learner {
     /// # Errors
     /// If the device fails.
     pub fn publish(&self, store: &PolicyStore) -> Result<(), LearnError> {
-        store.publish(self.updates, &self.params, self.normalizer.standardizer())
+        store.publish(self.updates, &self.params, &self.normalizer)
     }
 
     /// Trains on `segments`, which must come in the same order whatever order they were filled in;
@@ -175,33 +217,36 @@ impl Learner {
             update: self.updates,
             total,
         };
-        let batch =
-            self.columns
-                .fill(segments, &*self.algorithm, &self.normalizer, self.updates)?;
-        let rows = self.columns.rows();
+        let incoming = Incoming {
+            segments,
+            version: self.updates,
+            max_staleness: self.spec.max_staleness,
+        };
+        self.gather(&incoming)?;
+        let batch = self.columns.batch();
+        let (rows, units) = (self.columns.valid_rows(), self.columns.units());
         let names = self.algorithm.statistics();
         let mut sums = vec![0.0; names.len()];
         let (mut steps, mut epochs, mut grad_norm) = (0u32, 0, 0.0);
         let lr = self.spec.learning_rate.at(progress.update, total);
 
         self.index.clear();
-        self.index.extend(0..rows as i64);
+        self.index.extend(0..units as i64);
         let mut rng = EnvRng::new(self.spec.seed, self.updates, Stream::Shuffle);
-        while epochs < self.spec.epochs && rows > 0 {
+        while epochs < self.spec.epochs && units > 0 {
             shuffle(&mut self.index, &mut rng);
             let index = Tensor::from_slice(&self.index).to_device(batch.valid.device());
-            let minibatches = self.spec.minibatches.min(rows);
+            let minibatches = self.spec.minibatches.min(units);
             let before = sums.clone();
             for i in 0..minibatches {
-                let (start, end) = (i * rows / minibatches, (i + 1) * rows / minibatches);
-                let advantages = self
-                    .draw_advantages(start..end)
-                    .to_device(batch.valid.device());
+                let (start, end) = (i * units / minibatches, (i + 1) * units / minibatches);
+                let (advantages, valid_count) = self.draw_advantages(start..end);
+                let advantages = advantages.to_device(batch.valid.device());
                 let draw = Draw {
                     rows: &batch,
                     index: &index.narrow(0, start as i64, (end - start) as i64),
                     advantages: &advantages,
-                    valid_count: (end - start) as f64,
+                    valid_count,
                 };
                 let stats = self.pool.gradient(
                     &self.net,
@@ -242,8 +287,8 @@ impl Learner {
             .map(|(name, sum)| (*name, mean(*sum)))
             .collect();
         let (targets, predictions) = self.columns.targets_and_values();
-        self.valid.resize(rows, 1);
-        if let Some(explained) = explained_variance(predictions, targets, &self.valid[..rows]) {
+        let valid = self.columns.valid();
+        if let Some(explained) = explained_variance(predictions, targets, valid) {
             values.push(("explained_variance", explained));
         }
         values.extend([
@@ -252,32 +297,127 @@ impl Learner {
             ("reward_scale", self.normalizer.reward_scale()),
         ]);
         // The rows were acted on, and have been trained on, with the statistics before them.
-        self.normalizer.update(segments, self.columns.plan());
+        self.normalizer.update(&incoming, &self.features.plan);
         self.updates += 1;
         Ok(UpdateStats {
             rows,
             epochs,
             skipped: self.adam.counters().skipped,
             values,
+            ..staleness(&incoming)
         })
     }
 
-    /// The advantages of the rows drawn into places `range` of the shuffled index.
-    fn draw_advantages(&mut self, range: std::ops::Range<usize>) -> Tensor {
-        let n = range.len();
-        let drawn = Tensor::zeros([n as i64], (Kind::Float, Device::Cpu));
-        let all = self.columns.advantages();
+    /// Fills the columns, with values in the unit that the network is to learn them in.
+    fn gather(&mut self, incoming: &Incoming<'_>) -> Result<(), LearnError> {
+        let anew = if self.algorithm.reevaluates() {
+            let judge = Judge {
+                pool: self.pool.pool(),
+                shards: self.pool.shards(),
+                net: &self.net,
+                params: &self.params,
+                normalizer: &self.normalizer,
+            };
+            self.reevaluation
+                .run(incoming, &mut self.features, &judge)?;
+            Some(&self.reevaluation)
+        } else {
+            None
+        };
+        self.columns.fill(
+            incoming,
+            &mut self.features,
+            &*self.algorithm,
+            &self.normalizer,
+            anew,
+        );
+        let Some(before) = self.normalizer.value_unit() else {
+            return Ok(());
+        };
+        let (targets, _) = self.columns.targets_and_values();
+        self.normalizer.update_values(targets, self.columns.valid());
+        if let Some(unit) = self.normalizer.value_unit() {
+            if self.spec.normalize.values == ValueNormalization::PopArt {
+                keep_outputs(&self.params, before, unit)?;
+            }
+            self.columns.normalize_values(unit);
+        }
+        Ok(())
+    }
+
+    /// The advantages of the rows that are drawn into places `range` of the shuffled index, and how many
+    /// of them are valid.
+    fn draw_advantages(&mut self, range: std::ops::Range<usize>) -> (Tensor, f64) {
+        let unit = self.columns.unit();
+        let drawn = Tensor::zeros([(range.len() * unit) as i64], (Kind::Float, Device::Cpu));
+        let (all, valid) = (self.columns.advantages(), self.columns.valid());
         // SAFETY: the tensor was made here and nobody else has it.
         let out = unsafe { memory::f32s_mut(&drawn) };
-        for (out, row) in out.iter_mut().zip(&self.index[range]) {
-            *out = all[*row as usize];
+        self.valid.clear();
+        if unit == 1 {
+            // Without sequences all rows are valid.
+            self.valid.resize(range.len(), 1);
+            for (out, row) in out.iter_mut().zip(&self.index[range]) {
+                *out = all[*row as usize];
+            }
+        } else {
+            for (out, sequence) in out.chunks_exact_mut(unit).zip(&self.index[range]) {
+                let rows = *sequence as usize * unit..(*sequence as usize + 1) * unit;
+                out.copy_from_slice(&all[rows.clone()]);
+                self.valid.extend_from_slice(&valid[rows]);
+            }
         }
         if self.spec.normalize_advantages {
-            self.valid.resize(self.valid.len().max(n), 1);
-            normalize_advantages(out, &self.valid[..n]);
+            normalize_advantages(out, &self.valid);
         }
-        drawn
+        let valid = self.valid.iter().filter(|v| **v != 0).count();
+        (drawn, valid as f64)
     }
+}
+
+/// Rescales the last layer of the values so that, in the unit of rewards, they stay as they were: with
+/// `V = σ·n + μ` and `n = w·h + b`, `w' = w·σ/σ'` and `b' = (σ·b + μ − μ')/σ'`.
+fn keep_outputs(params: &Params, old: ValueUnit, new: ValueUnit) -> Result<(), LearnError> {
+    let part = |name: &str| {
+        params.get(name).ok_or_else(|| LearnError::Spec {
+            what: "network",
+            reason: format!("PopArt rescales the parameter {name}, which it does not have"),
+        })
+    };
+    let _guard = tch::no_grad_guard();
+    let scale = f64::from(old.deviation) / f64::from(new.deviation);
+    let shift = (f64::from(old.mean) - f64::from(new.mean)) / f64::from(new.deviation);
+    let _ = part("value.weight")?.shallow_clone().f_mul_scalar_(scale)?;
+    let mut bias = part("value.bias")?.shallow_clone();
+    let _ = bias.f_mul_scalar_(scale)?.f_add_scalar_(shift)?;
+    Ok(())
+}
+
+/// How old the valid rows of an update are.
+fn staleness(incoming: &Incoming<'_>) -> UpdateStats {
+    let (mut stats, mut sum) = (UpdateStats::default(), 0.0);
+    let mut rows = 0;
+    for segment in incoming.segments {
+        let fresh_from = incoming.stale_rows(segment);
+        let by_row = segment.valid().chunks_exact(segment.lanes());
+        for (row, (valid, &version)) in by_row
+            .zip(segment.versions())
+            .take(segment.rows())
+            .enumerate()
+        {
+            let valid = valid.iter().filter(|v| **v != 0).count();
+            if row < fresh_from {
+                stats.stale += valid;
+            } else if valid > 0 {
+                let age = incoming.staleness(version);
+                stats.staleness_max = stats.staleness_max.max(age);
+                sum += age as f64 * valid as f64;
+                rows += valid;
+            }
+        }
+    }
+    stats.staleness_mean = sum / rows.max(1) as f64;
+    stats
 }
 
 /// Fisher and Yates' shuffle, from the end.
@@ -288,15 +428,4 @@ fn shuffle(index: &mut [i64], rng: &mut EnvRng) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn br_21_a_shuffle_keeps_every_row_once() {
-        let mut index: Vec<i64> = (0..10).collect();
-        shuffle(&mut index, &mut EnvRng::new(3, 0, Stream::Shuffle));
-        assert_ne!(index, (0..10).collect::<Vec<_>>());
-        index.sort_unstable();
-        assert_eq!(index, (0..10).collect::<Vec<_>>());
-    }
-}
+mod tests;

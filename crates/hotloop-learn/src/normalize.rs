@@ -1,11 +1,16 @@
-//! The running statistics that are part of a policy: of observations, and of discounted returns.
+//! The running statistics that are part of a policy: of observations, of discounted returns, and of
+//! value targets.
 //!
-//! They change once per update, after training on a batch, and only by its valid rows; every row is
-//! normalized with the statistics of the version that acted on it, in the rollout and here alike.
+//! Those of observations and returns change once per update, after training on a batch, and only by the
+//! rows that were trained on; every row is normalized with the statistics of the version that acted on
+//! it, in the rollout and here alike. Those of value targets change before the first step of an update,
+//! by the targets that it is about to train on.
 
+use crate::incoming::Incoming;
 use hotloop_env::{FeaturePlan, end_flags};
-use hotloop_math::{ReturnScaler, RunningMoments, Standardizer};
+use hotloop_math::{ReturnScaler, RunningMoments, Standardizer, TargetScale};
 use hotloop_rollout::Segment;
+use std::collections::VecDeque;
 
 /// What is normalized, and how far results may go.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -14,25 +19,73 @@ pub struct NormalizerSpec {
     pub observation_clip: Option<f32>,
     /// Bound of scaled rewards; `None` leaves rewards alone.
     pub reward_clip: Option<f32>,
+    /// The unit in which values are learned.
+    pub values: ValueNormalization,
+}
+
+/// The unit in which a network says values. Outside of it (in segments, estimators and reports) values
+/// are always in the unit of rewards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ValueNormalization {
+    /// That of rewards.
+    #[default]
+    None,
+    /// The running mean and deviation of value targets. As these move, so does what the network says.
+    Running,
+    /// The same, and as they move the last layer is rescaled so that what the network says stays as it
+    /// was, in the unit of rewards: PopArt (van Hasselt et al. 2016; Hessel et al. 2018). The moments of
+    /// the optimiser stay: errors in the moving unit, and with them gradients, keep their size, and a
+    /// rescaling is no step that a later one should follow.
+    PopArt,
+}
+
+/// A network's unit of values: it says `(V − mean) / deviation`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ValueUnit {
+    /// What 0 stands for.
+    pub mean: f32,
+    /// What 1 is more than 0.
+    pub deviation: f32,
+}
+
+impl ValueUnit {
+    /// Turns what a network says into values in the unit of rewards, in place.
+    pub fn denormalize(&self, values: &mut [f32]) {
+        values
+            .iter_mut()
+            .for_each(|v| *v = self.mean + self.deviation * *v);
+    }
+
+    /// Turns values in the unit of rewards into what a network should say, in place.
+    pub fn normalize(&self, values: &mut [f32]) {
+        let factor = 1.0 / self.deviation;
+        values
+            .iter_mut()
+            .for_each(|v| *v = (*v - self.mean) * factor);
+    }
 }
 
 /// Added to variances before the root is taken (Gymnasium's value).
 const EPSILON: f64 = 1e-8;
 
-/// Statistics of observations and returns.
-#[derive(Clone, Debug)]
+/// The most versions whose statistics are kept. Rows that are older still are standardized as by the
+/// oldest of these, from which theirs hardly differ.
+const MOST_KEPT: u64 = 64;
+
+/// Statistics of observations, returns and value targets. The default normalizes nothing.
+#[derive(Clone, Debug, Default)]
 pub struct Normalizer {
     observations: Option<Observations>,
     rewards: Option<Rewards>,
+    values: Option<TargetScale>,
 }
 
 #[derive(Clone, Debug)]
 struct Observations {
     moments: RunningMoments,
     clip: f32,
-    standardizer: Standardizer,
-    /// Of the version before, with which overlapped rollouts acted.
-    before: Standardizer,
+    /// Of this version and those before it, newest first: rows that these acted on are still to come.
+    standardizers: VecDeque<Standardizer>,
     features: Vec<f32>,
 }
 
@@ -41,19 +94,25 @@ struct Rewards {
     scaler: ReturnScaler,
     clip: f32,
     ended: Vec<u8>,
+    valid: Vec<u8>,
 }
 
 impl Normalizer {
     /// Statistics of nothing yet, for `lanes` lanes and `features` features. `gamma` is the agent's
-    /// discount.
-    pub fn new(spec: NormalizerSpec, features: usize, lanes: usize, gamma: f64) -> Self {
+    /// discount, and rows are up to `max_staleness` versions old.
+    pub fn new(
+        spec: NormalizerSpec,
+        features: usize,
+        lanes: usize,
+        gamma: f64,
+        max_staleness: u64,
+    ) -> Self {
         Self {
             observations: spec.observation_clip.map(|clip| {
                 let moments = RunningMoments::new(features);
-                let standardizer = standardizer_of(&moments, clip);
+                let kept = (max_staleness + 1).min(MOST_KEPT) as usize;
                 Observations {
-                    before: standardizer.clone(),
-                    standardizer,
+                    standardizers: vec![standardizer_of(&moments, clip); kept].into(),
                     clip,
                     moments,
                     features: vec![],
@@ -63,24 +122,45 @@ impl Normalizer {
                 scaler: ReturnScaler::new(lanes, gamma),
                 clip,
                 ended: vec![],
+                valid: vec![],
             }),
+            values: (spec.values != ValueNormalization::None).then(TargetScale::default),
         }
     }
 
     /// What this version makes of features; `None` if they are used as they are.
     pub fn standardizer(&self) -> Option<&Standardizer> {
-        self.observations.as_ref().map(|o| &o.standardizer)
+        self.standardizer_before(0)
     }
 
-    /// What the version before this one made of features.
-    pub fn standardizer_before(&self) -> Option<&Standardizer> {
-        self.observations.as_ref().map(|o| &o.before)
+    /// What the version `versions` before this one made of features. Of those that are too old to be
+    /// trained on the oldest is returned.
+    pub fn standardizer_before(&self, versions: u64) -> Option<&Standardizer> {
+        let standardizers = &self.observations.as_ref()?.standardizers;
+        standardizers.get((standardizers.len() - 1).min(versions as usize))
     }
 
-    /// Remembers `before` as the version before this one.
+    /// Remembers `before` as the version before this one, and all earlier ones.
     pub fn follow(&mut self, before: &Self) {
         if let (Some(o), Some(standardizer)) = (&mut self.observations, before.standardizer()) {
-            o.before.copy_from(standardizer);
+            for old in o.standardizers.iter_mut().skip(1) {
+                old.copy_from(standardizer);
+            }
+        }
+    }
+
+    /// The unit in which this version's network says values; `None` if it is that of rewards.
+    pub fn value_unit(&self) -> Option<ValueUnit> {
+        self.values.as_ref().map(|scale| ValueUnit {
+            mean: scale.mean() as f32,
+            deviation: scale.deviation() as f32,
+        })
+    }
+
+    /// Takes in the value targets of an update, one for each row.
+    pub fn update_values(&mut self, targets: &[f32], valid: &[u8]) {
+        if let Some(scale) = &mut self.values {
+            scale.update(targets, valid);
         }
     }
 
@@ -107,14 +187,17 @@ impl Normalizer {
             .map_or(1.0, |r| f64::from(r.scaler.scale(EPSILON)))
     }
 
-    /// Takes in the valid rows of a batch: segments in order, and in each lane by lane.
-    pub fn update(&mut self, segments: &[Segment], plan: &FeaturePlan) {
-        for segment in segments {
-            let rows = segment.rows() * segment.lanes();
+    /// Takes in the rows that an update trained on: segments in order, and in each lane by lane. A stale
+    /// row cuts its lane's return, as one that is not valid does.
+    pub(crate) fn update(&mut self, incoming: &Incoming<'_>, plan: &FeaturePlan) {
+        for segment in incoming.segments {
+            let (lanes, rows) = (segment.lanes(), segment.rows() * segment.lanes());
+            let stale = incoming.stale_rows(segment) * lanes;
             let valid = &segment.valid()[..rows];
             if let Some(o) = &mut self.observations {
                 let features = encode(plan, segment, rows, &mut o.features);
-                o.moments.update(features, valid, segment.lanes());
+                let fresh = &features[stale * plan.features()..];
+                o.moments.update(fresh, &valid[stale..], lanes);
             }
             if let Some(r) = &mut self.rewards {
                 r.ended.clear();
@@ -125,34 +208,56 @@ impl Normalizer {
                         .iter()
                         .map(|flags| u8::from(flags & over != 0)),
                 );
-                let lanes = segment.first_lane()..segment.first_lane() + segment.lanes();
-                r.scaler.update(lanes, segment.rewards(), &r.ended, valid);
+                r.valid.clear();
+                r.valid.extend_from_slice(valid);
+                r.valid[..stale].fill(0);
+                let lanes = segment.first_lane()..segment.first_lane() + lanes;
+                r.scaler
+                    .update(lanes, segment.rewards(), &r.ended, &r.valid);
             }
         }
         if let Some(o) = &mut self.observations {
-            o.before.copy_from(&o.standardizer);
-            o.standardizer = standardizer_of(&o.moments, o.clip);
+            // The oldest becomes the newest; with one there is nothing to be kept.
+            o.standardizers.rotate_right(1);
+            o.standardizers[0] = standardizer_of(&o.moments, o.clip);
         }
     }
 
-    /// The statistics, for a checkpoint.
-    pub fn parts(&self) -> (Option<&RunningMoments>, Option<&ReturnScaler>) {
+    /// The statistics, for a checkpoint: of observations, returns and value targets.
+    pub fn parts(
+        &self,
+    ) -> (
+        Option<&RunningMoments>,
+        Option<&ReturnScaler>,
+        Option<&TargetScale>,
+    ) {
         (
             self.observations.as_ref().map(|o| &o.moments),
             self.rewards.as_ref().map(|r| &r.scaler),
+            self.values.as_ref(),
         )
     }
 
-    /// Goes on from saved statistics of the same shape. The version before is taken to have had them, too,
-    /// until [`follow`](Self::follow) says otherwise.
-    pub fn restore(&mut self, moments: Option<RunningMoments>, scaler: Option<ReturnScaler>) {
+    /// Goes on from saved statistics of the same shape. The versions before are taken to have had them,
+    /// too, until [`follow`](Self::follow) says otherwise.
+    pub fn restore(
+        &mut self,
+        moments: Option<RunningMoments>,
+        scaler: Option<ReturnScaler>,
+        values: Option<TargetScale>,
+    ) {
         if let (Some(o), Some(moments)) = (&mut self.observations, moments) {
-            o.standardizer = standardizer_of(&moments, o.clip);
-            o.before.copy_from(&o.standardizer);
+            let standardizer = standardizer_of(&moments, o.clip);
+            o.standardizers
+                .iter_mut()
+                .for_each(|old| old.clone_from(&standardizer));
             o.moments = moments;
         }
         if let (Some(r), Some(scaler)) = (&mut self.rewards, scaler) {
             r.scaler = scaler;
+        }
+        if let (Some(v), Some(values)) = (&mut self.values, values) {
+            *v = values;
         }
     }
 }

@@ -1,9 +1,13 @@
 //! Published policy versions: what inference reads while the learner goes on writing.
 //!
-//! A version is one set of weights with the observation statistics of its own. Publishing copies both
+//! A version is one set of weights with the statistics of its own. Publishing copies both
 //! into a spare slot and makes it the newest; whoever acts with an older version keeps it until done.
 
-use crate::{error::LearnError, params::Params};
+use crate::{
+    error::LearnError,
+    normalize::{Normalizer, ValueUnit},
+    params::Params,
+};
 use hotloop_math::Standardizer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +20,7 @@ struct Version {
     params: Params,
     /// `None` if observations are not normalized.
     standardizer: Option<Standardizer>,
+    value_unit: Option<ValueUnit>,
 }
 
 /// A version that may be shared; a tensor handle may only be used by one thread at a time, so each
@@ -29,6 +34,8 @@ pub struct Lease {
     pub params: Params,
     /// The observation statistics of this version.
     pub standardizer: Option<Standardizer>,
+    /// The unit in which this version's network says values; `None` if it is that of rewards.
+    pub value_unit: Option<ValueUnit>,
 }
 
 impl std::fmt::Debug for Lease {
@@ -56,7 +63,7 @@ impl PolicyStore {
         Self::default()
     }
 
-    /// Makes version `number` the newest, copied into a slot that nobody uses any more, or into a new
+    /// Makes version `number`, with the statistics of `normalizer`, the newest, copied into a slot that nobody uses any more, or into a new
     /// one while there is none.
     ///
     /// # Errors
@@ -65,7 +72,7 @@ impl PolicyStore {
         &self,
         number: u64,
         params: &Params,
-        standardizer: Option<&Standardizer>,
+        normalizer: &Normalizer,
     ) -> Result<(), LearnError> {
         let mut slots = lock(&self.slots);
         let spare = if slots.len() > KEPT {
@@ -82,7 +89,8 @@ impl PolicyStore {
                     let mut version = lock(&slot);
                     version.number = number;
                     version.params.copy_from(params)?;
-                    match (&mut version.standardizer, standardizer) {
+                    version.value_unit = normalizer.value_unit();
+                    match (&mut version.standardizer, normalizer.standardizer()) {
                         (Some(old), Some(new)) => old.copy_from(new),
                         (old, new) => *old = new.cloned(),
                     }
@@ -92,7 +100,8 @@ impl PolicyStore {
             None => Arc::new(Mutex::new(Version {
                 number,
                 params: params.duplicate(),
-                standardizer: standardizer.cloned(),
+                standardizer: normalizer.standardizer().cloned(),
+                value_unit: normalizer.value_unit(),
             })),
         };
         slots.push(slot);
@@ -114,6 +123,7 @@ impl PolicyStore {
             slot: Arc::clone(slot),
             params: version.params.share(),
             standardizer: version.standardizer.clone(),
+            value_unit: version.value_unit,
         })
     }
 }
@@ -138,10 +148,14 @@ mod tests {
     #[test]
     fn a_lease_keeps_its_weights_while_newer_versions_are_published() {
         let store = PolicyStore::new();
-        store.publish(0, &params(0.5), None).unwrap();
+        store
+            .publish(0, &params(0.5), &Normalizer::default())
+            .unwrap();
         let lease = store.lease(0).unwrap();
         for number in 1..20 {
-            store.publish(number, &params(number as f32), None).unwrap();
+            store
+                .publish(number, &params(number as f32), &Normalizer::default())
+                .unwrap();
             assert_eq!(store.newest(), number);
             for newest in number.saturating_sub(1)..=number {
                 let expected = if newest == 0 { 0.5 } else { newest as f32 };
@@ -162,7 +176,9 @@ mod tests {
     fn memory_is_reused() {
         let store = PolicyStore::new();
         for number in 0..50 {
-            store.publish(number, &params(1.0), None).unwrap();
+            store
+                .publish(number, &params(1.0), &Normalizer::default())
+                .unwrap();
         }
         assert!(lock(&store.slots).len() <= KEPT + 1);
     }

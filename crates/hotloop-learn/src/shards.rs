@@ -6,23 +6,17 @@
 
 use crate::{
     algo::{Algorithm, BoundLoss, LossContext, Minibatch, Progress},
-    device,
     error::LearnError,
     kernels,
     net::ActorCritic,
     params::Params,
+    pool::Pool,
 };
-use std::{
-    any::Any,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    thread::JoinHandle,
-};
+use std::sync::Arc;
 use tch::{Device, Tensor};
 
 /// One shard's work, with everything it needs: libtorch's handles cannot be lent across threads.
 struct Job {
-    shard: usize,
     net: Arc<ActorCritic>,
     params: Params,
     algorithm: Arc<dyn Algorithm>,
@@ -48,65 +42,39 @@ pub struct Draw<'a> {
     pub valid_count: f64,
 }
 
-/// A shard's answer; its gradient arena comes home to be used again.
-struct Done {
-    shard: usize,
-    grads: Params,
-    stats: Result<Vec<f64>, LearnError>,
-}
+/// A shard's statistics, and its gradient arena, which comes home to be used again.
+type Done = (Params, Vec<f64>);
 
 impl Job {
-    fn run(mut self) -> Done {
-        let work = AssertUnwindSafe(|| {
-            let batch = Minibatch {
-                advantages: self.advantages.shallow_clone(),
-                ..self.rows.select(&self.index)
-            };
-            let cx = LossContext {
-                head: &self.net.spec().head,
-                batch: &batch,
-                progress: self.progress,
-            };
-            let bound = BoundLoss {
-                algorithm: &*self.algorithm,
-                cx,
-            };
-            self.net.gradient(
-                &self.params,
-                &batch.observations,
-                batch.sequences.as_ref(),
-                &bound,
-                &mut self.grads,
-            )
-        });
-        let shard = self.shard;
-        let stats = catch_unwind(work).unwrap_or_else(|panic| {
-            Err(LearnError::ShardPanicked {
-                shard,
-                message: panic_text(panic),
-            })
-        });
-        Done {
-            shard,
-            grads: self.grads,
-            stats,
-        }
-    }
-}
-
-fn panic_text(panic: Box<dyn Any + Send>) -> String {
-    match panic.downcast::<String>() {
-        Ok(text) => *text,
-        Err(panic) => (*panic.downcast_ref::<&str>().unwrap_or(&"(no text)")).to_owned(),
+    fn run(mut self) -> Result<Done, LearnError> {
+        let batch = Minibatch {
+            advantages: self.advantages,
+            ..self.rows.select(&self.index)
+        };
+        let cx = LossContext {
+            head: &self.net.spec().head,
+            batch: &batch,
+            progress: self.progress,
+        };
+        let bound = BoundLoss {
+            algorithm: &*self.algorithm,
+            cx,
+        };
+        let stats = self.net.gradient(
+            &self.params,
+            &batch.observations,
+            batch.sequences.as_ref(),
+            &bound,
+            &mut self.grads,
+        )?;
+        Ok((self.grads, stats))
     }
 }
 
 /// Threads that compute gradients by shards. Dropping it joins them.
 #[derive(Debug)]
 pub struct GradientPool {
-    jobs: Option<flume::Sender<Job>>,
-    done: flume::Receiver<Done>,
-    threads: Vec<JoinHandle<()>>,
+    pool: Pool,
     shards: usize,
     spare: Vec<Params>,
 }
@@ -124,46 +92,26 @@ impl GradientPool {
                 reason: format!("{threads} threads and {shards} shards; each must be at least 1"),
             });
         }
-        let (jobs, inbox) = flume::bounded::<Job>(shards);
-        let (outbox, done) = flume::bounded(shards);
-        let mut pool = Self {
-            jobs: Some(jobs),
-            done,
-            threads: Vec::new(),
+        Ok(Self {
+            pool: Pool::new(threads.min(shards))?,
             shards,
             spare: Vec::new(),
-        };
-        for i in 0..threads.min(shards) {
-            let (inbox, outbox) = (inbox.clone(), outbox.clone());
-            let name = format!("learner-{i}");
-            let thread = std::thread::Builder::new()
-                .name(name.clone())
-                .spawn(move || {
-                    device::set_threads_once();
-                    while let Ok(job) = inbox.recv() {
-                        if outbox.send(job.run()).is_err() {
-                            break;
-                        }
-                    }
-                })
-                .map_err(|source| LearnError::Io {
-                    action: "start thread",
-                    path: name.into(),
-                    source,
-                })?;
-            pool.threads.push(thread);
-        }
-        Ok(pool)
+        })
     }
 
     /// Number of threads running.
     pub fn threads(&self) -> usize {
-        self.threads.len()
+        self.pool.threads().len()
     }
 
     /// Number of shards a minibatch is cut into.
     pub fn shards(&self) -> usize {
         self.shards
+    }
+
+    /// The threads, for other work.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// The gradient of `algorithm`'s loss over a minibatch, written into `grads`; returns the
@@ -182,12 +130,7 @@ impl GradientPool {
     ) -> Result<Vec<f64>, LearnError> {
         let (units, shards) = (draw.index.numel() as i64, self.shards as i64);
         let unit = draw.rows.unit();
-        let stopped = || LearnError::Spec {
-            what: "gradient pool",
-            reason: "its threads have stopped".into(),
-        };
-        let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
-        let mut sent = 0;
+        let mut work = Vec::with_capacity(self.shards);
         for i in 0..shards {
             let (start, end) = (i * units / shards, (i + 1) * units / shards);
             if start == end {
@@ -198,7 +141,6 @@ impl GradientPool {
                 .pop()
                 .filter(|p| p.layout() == params.layout() && p.device() == params.device());
             let job = Job {
-                shard: sent,
                 net: Arc::clone(net),
                 params: params.share(),
                 algorithm: Arc::clone(algorithm),
@@ -214,41 +156,24 @@ impl GradientPool {
                 grads: arena
                     .unwrap_or_else(|| Params::zeros(Arc::clone(params.layout()), params.device())),
             };
-            jobs.send(job).map_err(|_| stopped())?;
-            sent += 1;
+            work.push(move || job.run());
         }
-        let mut done: Vec<Option<Done>> = (0..sent).map(|_| None).collect();
-        for _ in 0..sent {
-            let answer = self.done.recv().map_err(|_| stopped())?;
-            let shard = answer.shard;
-            done[shard] = Some(answer);
-        }
-        self.sum(done.into_iter().flatten(), grads)
-    }
-
-    /// Adds the shards' results up in the order given.
-    fn sum(
-        &mut self,
-        shards: impl Iterator<Item = Done>,
-        grads: &mut Params,
-    ) -> Result<Vec<f64>, LearnError> {
-        let mut total: Result<Option<Vec<f64>>, LearnError> = Ok(None);
-        for Done {
-            grads: part, stats, ..
-        } in shards
-        {
-            total = match (total, stats) {
-                (Err(first), _) => Err(first),
-                (Ok(_), Err(e)) => Err(e),
-                (Ok(None), Ok(stats)) => grads.copy_from(&part).map(|()| Some(stats)),
-                (Ok(Some(mut sum)), Ok(stats)) => {
-                    sum.iter_mut().zip(stats).for_each(|(a, b)| *a += b);
-                    add(grads, &part).map(|()| Some(sum))
+        let mut total: Option<Vec<f64>> = None;
+        for done in self.pool.run(work) {
+            let (part, stats) = done?;
+            match &mut total {
+                None => {
+                    grads.copy_from(&part)?;
+                    total = Some(stats);
                 }
-            };
+                Some(sums) => {
+                    sums.iter_mut().zip(stats).for_each(|(a, b)| *a += b);
+                    add(grads, &part)?;
+                }
+            }
             self.spare.push(part);
         }
-        total?.ok_or_else(|| LearnError::Spec {
+        total.ok_or_else(|| LearnError::Spec {
             what: "minibatch",
             reason: "it has no rows".into(),
         })
@@ -263,16 +188,6 @@ fn add(grads: &mut Params, part: &Params) -> Result<(), LearnError> {
         let _ = tch::no_grad(|| grads.flat().shallow_clone().f_add_(part.flat()))?;
     }
     Ok(())
-}
-
-impl Drop for GradientPool {
-    fn drop(&mut self) {
-        self.jobs = None;
-        for thread in self.threads.drain(..) {
-            // A worker's panics are caught and reported where they happen.
-            let _ = thread.join();
-        }
-    }
 }
 
 #[cfg(test)]
@@ -383,7 +298,8 @@ mod tests {
         let pool = GradientPool::new(8, 3).unwrap();
         assert_eq!((pool.threads(), pool.shards()), (3, 3));
         let names: Vec<_> = pool
-            .threads
+            .pool()
+            .threads()
             .iter()
             .map(|t| t.thread().name().unwrap())
             .collect();

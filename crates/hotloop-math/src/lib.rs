@@ -20,6 +20,7 @@ mod return_scaler;
 mod rows;
 mod schedule;
 mod standardizer;
+mod target_scale;
 mod vtrace;
 mod window;
 
@@ -34,5 +35,6 @@ pub use return_scaler::ReturnScaler;
 pub use rows::Rows;
 pub use schedule::Schedule;
 pub use standardizer::Standardizer;
+pub use target_scale::TargetScale;
 pub use vtrace::{VTrace, vtrace};
 pub use window::Window;

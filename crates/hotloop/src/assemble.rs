@@ -1,13 +1,14 @@
 //! From a configuration to the parts of a run: network, algorithm, learner and rollout.
 
-use crate::config::{Activation, Body, Config, LogStd, Mode, OnFault, Scheduler};
+use crate::config::{Activation, Body, Config, LogStd, Mode, OnFault, Scheduler, ValueScale};
 use crate::{Error, recall};
 use hotloop_env::{DType, FeatureSpec, Leaf, LeafKind, Spaces};
 use hotloop_learn::net::ImageNet;
 use hotloop_learn::{
-    ActorCritic, AdamSpec, Algorithm, BoxHead, Deviation, LearnerSpec, NetworkSpec, NormalizerSpec,
-    Ppo, head_of, net,
+    A2c, ActorCritic, AdamSpec, Algorithm, Appo, BoxHead, Deviation, Impala, LearnerSpec,
+    NetworkSpec, NormalizerSpec, Ppo, ValueNormalization, head_of, net,
 };
+use hotloop_math::VTrace;
 use hotloop_rollout::{Bounding, RolloutConfig, RolloutError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,17 +84,48 @@ fn warn_of_image(leaf: &Leaf) {
     }
 }
 
-/// The algorithm of a configuration.
+/// The algorithm of a configuration that has passed its checks.
 pub(crate) fn algorithm(config: &Config) -> Arc<dyn Algorithm> {
     let algo = &config.algo;
-    Arc::new(Ppo {
-        gamma: algo.gamma as f32,
-        gae_lambda: algo.gae_lambda as f32,
-        clip: algo.clip_schedule.starting_at(algo.clip),
-        value_clip: positive(algo.value_clip),
-        value_coef: algo.value_coef,
-        entropy_coef: algo.entropy_schedule.starting_at(algo.entropy),
-    })
+    let (gamma, gae_lambda) = (algo.gamma as f32, algo.gae_lambda as f32);
+    let (value_clip, value_coef) = (positive(algo.value_clip), algo.value_coef);
+    let clip = algo.clip_schedule.starting_at(algo.clip);
+    let entropy_coef = algo.entropy_schedule.starting_at(algo.entropy);
+    let vtrace = VTrace {
+        gamma,
+        lambda: gae_lambda,
+        rho_clip: algo.rho_clip as f32,
+        c_clip: algo.c_clip as f32,
+        rho_pg_clip: Some(algo.rho_pg_clip as f32),
+    };
+    match algo.name.as_str() {
+        "a2c" => Arc::new(A2c {
+            gamma,
+            gae_lambda,
+            value_coef,
+            entropy_coef,
+        }),
+        "impala" => Arc::new(Impala {
+            vtrace,
+            value_coef,
+            entropy_coef,
+        }),
+        "appo" => Arc::new(Appo {
+            vtrace,
+            clip,
+            value_clip,
+            value_coef,
+            entropy_coef,
+        }),
+        _ => Arc::new(Ppo {
+            gamma,
+            gae_lambda,
+            clip,
+            value_clip,
+            value_coef,
+            entropy_coef,
+        }),
+    }
 }
 
 /// How the learner of a configuration trains.
@@ -103,6 +135,12 @@ pub(crate) fn learner(config: &Config) -> LearnerSpec {
         seed: config.seed,
         lanes: config.rollout.envs,
         batch: config.largest_batch(),
+        max_staleness: match config.rollout.mode {
+            Mode::Auto | Mode::Sync => 0,
+            Mode::Overlap => 1,
+            Mode::Async => config.rollout.max_staleness,
+        },
+        recall: None,
         epochs: algo.epochs,
         minibatches: algo.minibatches,
         shards: algo.shards,
@@ -122,6 +160,11 @@ pub(crate) fn learner(config: &Config) -> LearnerSpec {
                 .observations
                 .then_some(normalize.observation_clip as f32),
             reward_clip: normalize.rewards.then_some(normalize.reward_clip as f32),
+            values: match normalize.values {
+                ValueScale::None => ValueNormalization::None,
+                ValueScale::Running => ValueNormalization::Running,
+                ValueScale::Popart => ValueNormalization::PopArt,
+            },
         },
     }
 }

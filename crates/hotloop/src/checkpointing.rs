@@ -7,7 +7,7 @@ use hotloop_learn::{
     checkpoint::{Snapshot, TensorData},
     net::Activation,
 };
-use hotloop_math::{MomentsError, ReturnScaler, RunningMoments};
+use hotloop_math::{MomentsError, ReturnScaler, RunningMoments, TargetScale};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -220,7 +220,7 @@ impl Loaded {
                 )?;
                 learner.follow(&normalizer);
             }
-            store.publish(before, &params, normalizer.standardizer())?;
+            store.publish(before, &params, &normalizer)?;
         }
         learner.publish(store)?;
         Ok(())
@@ -232,7 +232,19 @@ fn push_normalizer(
     prefix: &str,
     normalizer: &Normalizer,
 ) -> Result<(), LearnError> {
-    let (observations, returns) = normalizer.parts();
+    let (observations, returns, values) = normalizer.parts();
+    if let Some(scale) = values {
+        snapshot.push(
+            format!("{prefix}.values.updates"),
+            &[1],
+            TensorData::U64(vec![scale.updates()]),
+        )?;
+        snapshot.push(
+            format!("{prefix}.values.moments"),
+            &[2],
+            TensorData::F64(vec![scale.mean(), scale.variance()]),
+        )?;
+    }
     if let Some(moments) = observations {
         push_moments(snapshot, &format!("{prefix}.observations"), moments)?;
     }
@@ -280,21 +292,28 @@ fn restore_normalizer(
     dir: &Path,
     name: &str,
 ) -> Result<(), Error> {
-    let (observations, returns) = normalizer.parts();
+    let (observations, returns, values) = normalizer.parts();
     // The other way round as well: weights that saw normalized numbers mean nothing without.
-    for (part, key, wanted) in [
+    for (part, setting, wanted) in [
         (
-            "observations",
-            "normalize.observations",
+            "observations.count",
+            "normalize.observations = true, which is false now",
             observations.is_some(),
         ),
-        ("returns", "normalize.rewards", returns.is_some()),
+        (
+            "returns.count",
+            "normalize.rewards = true, which is false now",
+            returns.is_some(),
+        ),
+        (
+            "values.updates",
+            "another normalize.values than \"none\", which it is now",
+            values.is_some(),
+        ),
     ] {
-        if !wanted && find(snapshot, &format!("{prefix}.{part}.count")).is_some() {
-            let reason = format!(
-                "it was trained with {key} = true, which is false now; leave it as it was, or start a \
-                 new run"
-            );
+        if !wanted && find(snapshot, &format!("{prefix}.{part}")).is_some() {
+            let reason =
+                format!("it was trained with {setting}; leave it as it was, or start a new run");
             return Err(refuse(dir, name, reason));
         }
     }
@@ -324,7 +343,17 @@ fn restore_normalizer(
         }
         None => None,
     };
-    normalizer.restore(observations, returns);
+    let values = match values {
+        Some(_) => {
+            let updates = snapshot.u64s(&format!("{prefix}.values.updates"), &[1])?[0];
+            let moments = snapshot.f64s(&format!("{prefix}.values.moments"), &[2])?;
+            let scale = TargetScale::from_parts(updates, moments[0], moments[1])
+                .map_err(|e| refuse(dir, name, e))?;
+            Some(scale)
+        }
+        None => None,
+    };
+    normalizer.restore(observations, returns, values);
     Ok(())
 }
 

@@ -101,6 +101,15 @@ impl Minibatch {
         self.map(|t| t.to_device(device), |t| t.to_device(device))
     }
 
+    /// The rows with room for `units` more behind them.
+    pub(crate) fn grown(&self, units: i64) -> Self {
+        self.by_units(|t| {
+            let mut more = t.size();
+            more[0] = units;
+            Tensor::cat(&[t, &Tensor::ones(&more[..], (t.kind(), t.device()))], 0)
+        })
+    }
+
     /// Applies `f` to every column with one entry per unit along its first dimension.
     fn by_units(&self, f: impl Fn(&Tensor) -> Tensor) -> Self {
         let length = self.unit();

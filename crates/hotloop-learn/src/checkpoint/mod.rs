@@ -5,6 +5,9 @@
 //! file carries a part of its own hash in its name, so that a new one never replaces an old one;
 //! both are written beside their final place, flushed to the disk and renamed, the manifest last.
 //! Only then is the tensors file of the previous checkpoint removed.
+//!
+//! The manifest's `state` is there to be read; the tensors file has it, too, under the hash, and a
+//! checkpoint whose two differ is refused: what goes on from one is what was saved.
 
 mod files;
 mod snapshot;
@@ -22,6 +25,8 @@ use std::path::{Path, PathBuf};
 
 /// Marks a manifest as ours.
 const FORMAT: &str = "hotloop-checkpoint";
+/// Where the tensors file keeps the state, as JSON.
+const STATE: &str = "state";
 /// Grows when an older reader would misunderstand a newer file.
 const VERSION: u32 = 1;
 
@@ -197,6 +202,15 @@ pub fn load(dir: &Path, name: &str) -> Result<Snapshot, LearnError> {
             snapshot.tensors().len()
         )));
     }
+    // Files of the first releases do not have it.
+    if let Some(saved) = saved_state(&bytes).map_err(&damaged)?
+        && saved != manifest.state
+    {
+        return Err(refuse(format!(
+            "\"state\" was changed after it was saved: expected {saved}, found {}",
+            manifest.state
+        )));
+    }
     snapshot.state = manifest.state;
     snapshot.set_origin(tensors_path);
     Ok(snapshot)
@@ -219,7 +233,19 @@ fn encode(snapshot: &Snapshot) -> Result<Vec<u8>, String> {
             Ok((name.as_str(), view))
         })
         .collect::<Result<Vec<_>, String>>()?;
-    safetensors::serialize(views, None).map_err(|e| e.to_string())
+    let state = [(STATE.to_owned(), snapshot.state.to_string())];
+    safetensors::serialize(views, Some(state.into())).map_err(|e| e.to_string())
+}
+
+/// The state that the tensors file keeps.
+fn saved_state(bytes: &[u8]) -> Result<Option<serde_json::Value>, String> {
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| e.to_string())?;
+    let Some(text) = header.metadata().as_ref().and_then(|m| m.get(STATE)) else {
+        return Ok(None);
+    };
+    serde_json::from_str(text)
+        .map(Some)
+        .map_err(|e| format!("its state is not JSON: {e}"))
 }
 
 fn decode(bytes: &[u8]) -> Result<Snapshot, String> {

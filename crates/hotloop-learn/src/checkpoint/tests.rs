@@ -373,3 +373,22 @@ fn br_29_weights_that_are_not_finite_are_never_saved() {
         "{e}"
     );
 }
+
+#[test]
+fn br_60_a_number_of_the_manifest_that_was_edited_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut snapshot = snapshot(41);
+    snapshot.state = serde_json::json!({ "update": 41, "wall_s": 0.1 + 0.2, "best": null });
+    let path = save(dir.path(), "last", &snapshot).unwrap();
+    assert_eq!(load(dir.path(), "last").unwrap().state, snapshot.state);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("41", "18446744073709551615")).unwrap();
+    let error = load(dir.path(), "last").unwrap_err().to_string();
+    assert!(
+        error.contains("was changed after it was saved") && error.contains("last.json"),
+        "{error}"
+    );
+    // Where it is written how does not matter.
+    std::fs::write(&path, text.replace("\n", " ")).unwrap();
+    assert_eq!(loaded_update(dir.path()), 41);
+}

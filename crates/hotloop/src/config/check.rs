@@ -1,12 +1,12 @@
 //! Which configurations can run: ranges, and what has to fit together. Checked before anything starts.
 
 use super::error::ConfigError;
-use super::keys::{Body, Config, Recurrent, RolloutSettings, Scheduler, ValueScale};
+use super::keys::{Body, Config, Recurrent, RolloutSettings, Scheduler};
 use super::layers::Origins;
 use hotloop_env::Registry;
 
 /// Algorithms that come with hotloop.
-const ALGORITHMS: &[&str] = &["ppo"];
+const ALGORITHMS: &[&str] = &["ppo", "a2c", "impala", "appo"];
 
 /// The largest whole number that TOML holds.
 const MAX_SEED: u64 = i64::MAX as u64;
@@ -132,13 +132,7 @@ impl Config {
     /// Refuses what has a key, but nothing behind it yet.
     fn check_unbuilt(&self) -> Check {
         let network = &self.network;
-        let waiting = [
-            ("network.recurrent", network.recurrent == Recurrent::None),
-            (
-                "normalize.values",
-                self.normalize.values == ValueScale::None,
-            ),
-        ];
+        let waiting = [("network.recurrent", network.recurrent == Recurrent::None)];
         waiting.into_iter().try_for_each(|(key, as_before)| {
             let reason =
                 || "this version of hotloop has only the key; leave it at its default".into();

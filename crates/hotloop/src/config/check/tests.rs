@@ -71,7 +71,7 @@ fn values_out_of_range_are_named_with_what_is_possible() {
         ("device=\"\"", "expected \"cpu\""),
         ("until_return=inf", "until_return = inf"),
         ("network.hidden=[64, 0]", "network.hidden = [64, 0]"),
-        ("algo.name=a2c", "expected one of: ppo"),
+        ("algo.name=sac", "expected one of: ppo, a2c, impala, appo"),
         (
             "algo.gamma=1.5",
             "algo.gamma = 1.5 (from --set) cannot be: expected 0 to 1",

@@ -1,0 +1,74 @@
+//! The segments that an update is made of, with what it takes to read them.
+
+use crate::normalize::{Normalizer, encode};
+use hotloop_env::FeaturePlan;
+use hotloop_rollout::Segment;
+
+/// Segments, and the version that is to be trained on them.
+#[derive(Clone, Copy)]
+pub(crate) struct Incoming<'a> {
+    pub(crate) segments: &'a [Segment],
+    /// The learner's version: updates made so far.
+    pub(crate) version: u64,
+    /// Rows decided with a version older by more than this are not trained on.
+    pub(crate) max_staleness: u64,
+}
+
+impl Incoming<'_> {
+    /// How many rows at the beginning of `segment` are too old to be trained on. Versions never decrease
+    /// along a segment.
+    pub(crate) fn stale_rows(&self, segment: &Segment) -> usize {
+        let oldest = self.version.saturating_sub(self.max_staleness);
+        segment.versions()[..segment.rows()].partition_point(|version| *version < oldest)
+    }
+
+    /// How many versions older than the learner's that of a row is.
+    pub(crate) fn staleness(&self, version: u64) -> u64 {
+        self.version.saturating_sub(version)
+    }
+}
+
+/// Observations as the network sees them.
+pub(crate) struct Features {
+    pub(crate) plan: FeaturePlan,
+    encoded: Vec<f32>,
+    standardized: Vec<f32>,
+}
+
+impl Features {
+    pub(crate) fn new(plan: FeaturePlan) -> Self {
+        Self {
+            plan,
+            encoded: vec![],
+            standardized: vec![],
+        }
+    }
+
+    /// The first `rows` rows of all lanes, `[rows][L][features]`, each normalized as the version did that
+    /// acted on it. `normalizer` is of `incoming`'s version.
+    pub(crate) fn of<'a>(
+        &'a mut self,
+        segment: &'a Segment,
+        rows: usize,
+        incoming: &Incoming<'_>,
+        normalizer: &Normalizer,
+    ) -> &'a [f32] {
+        let width = segment.lanes() * self.plan.features();
+        let lanes = rows * segment.lanes();
+        let features = encode(&self.plan, segment, lanes, &mut self.encoded);
+        if normalizer.standardizer().is_none() {
+            return features;
+        }
+        self.standardized.resize(features.len(), 0.0);
+        let mut from = 0;
+        for same in segment.versions()[..rows].chunk_by(|a, b| a == b) {
+            let part = from * width..(from + same.len()) * width;
+            let before = incoming.staleness(same[0]);
+            if let Some(standardizer) = normalizer.standardizer_before(before) {
+                standardizer.apply(&features[part.clone()], &mut self.standardized[part]);
+            }
+            from += same.len();
+        }
+        &self.standardized
+    }
+}
