@@ -156,7 +156,7 @@ impl Config {
             "network.shared",
             self.network.shared
                 && hidden.is_empty()
-                && self.network.body == Body::Mlp
+                && matches!(self.network.body, Body::Auto | Body::Mlp)
                 && self.network.recurrent == Recurrent::None,
             || {
                 "there is no hidden layer to share; set network.hidden, or network.shared to false"
