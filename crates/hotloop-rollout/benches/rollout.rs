@@ -67,11 +67,15 @@ fn measure(actors: usize, envs: usize, scheduler: Scheduler, time: Duration) {
         let share = |time: fn(&hotloop_rollout::WorkerStatistics) -> Duration| {
             (time(&after.workers[0]) - time(&before.workers[0])).as_secs_f64() / seconds
         };
+        let count = |n: fn(&hotloop_rollout::WorkerStatistics) -> u64| {
+            (n(&after.workers[0]) - n(&before.workers[0])) as f64
+        };
         println!(
-            "{actors:>6} actors x {envs:>3} {scheduler:?}: {:8.2} M steps/s, worker {:.0} % deciding, {:.0} % waiting",
+            "{actors:>6} actors x {envs:>3} {scheduler:?}: {:8.2} M steps/s, worker {:.0} % deciding, {:.0} % waiting, {:.0} lanes a batch",
             (after.env_steps - before.env_steps) as f64 / seconds / 1e6,
             100.0 * share(|w| w.deciding),
             100.0 * share(|w| w.waiting),
+            count(|w| w.decisions) / count(|w| w.batches),
         );
     };
     run(time / 4);

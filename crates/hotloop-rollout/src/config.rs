@@ -1,6 +1,6 @@
 //! The settings of a rollout, their limits, and the memory they ask for.
 
-use crate::{Bounding, RolloutError, memory, slab::Columns};
+use crate::{Bounding, RolloutError, Schedule, memory, slab::Columns};
 use hotloop_env::Spaces;
 use std::ops::Range;
 use std::time::Duration;
@@ -83,6 +83,8 @@ pub struct RolloutConfig {
     /// After how long a call of an environment that has not returned is taken to be stuck, which ends the
     /// run; none: never.
     pub stuck_after: Option<Duration>,
+    /// Whether the order of what happens is recorded, or replayed.
+    pub schedule: Schedule,
 }
 
 impl Default for RolloutConfig {
@@ -106,6 +108,7 @@ impl Default for RolloutConfig {
             reset_deadline: None,
             backoff: Duration::from_millis(100),
             stuck_after: Some(Duration::from_secs(60)),
+            schedule: Schedule::Free,
         }
     }
 }

@@ -159,6 +159,17 @@ pub enum RolloutError {
     /// A snapshot does not fit the rollout.
     #[error("the snapshot does not fit this rollout: {0}")]
     Snapshot(String),
+    /// A recorded schedule cannot be written, read or used.
+    #[error("schedule {}: {reason}", path.display())]
+    Schedule {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A replay cannot do what was recorded.
+    #[error("the replay cannot follow its schedule: {0}")]
+    Replay(String),
     /// The rollout was shut down.
     #[error("the rollout is shut down")]
     Closed,

@@ -20,7 +20,9 @@ use crate::protocol::{
     relay::Relay,
     sync::ArrayQueue,
 };
+use crate::replay::Reunion;
 use crate::runner::{Place, Runner};
+use crate::schedule::Course;
 use crate::slab::{BlockRows, Columns, SegmentBuf};
 use crate::snapshot::{Boundary, GroupSnapshot, LaneSnapshot};
 use crate::staging::Staging;
@@ -85,6 +87,13 @@ impl Baton {
         let Ticket { buf, right } = self.ticket();
         self.call = right.call(buf, row, newest, config);
     }
+
+    /// Has the row decided as was recorded. An error if it cannot be.
+    pub(crate) fn follow(&mut self, call: Call) -> Result<(), String> {
+        let row = self.row;
+        self.call = call;
+        call.follow(self.buf(), row)
+    }
 }
 
 impl Place for Baton {
@@ -107,6 +116,7 @@ pub(crate) struct Floor {
     pub(crate) ready: Inbox<Box<Baton>>,
     /// One for each worker.
     relays: Vec<Relay>,
+    reunion: Reunion,
 }
 
 impl Close for Floor {
@@ -140,6 +150,7 @@ impl Floor {
             stations: stations.collect(),
             ready: Inbox::new(blocks),
             relays: (0..workers).map(|_| Relay::new(blocks)).collect(),
+            reunion: Reunion::new(blocks),
         }
     }
 
@@ -264,16 +275,25 @@ impl Worker {
 
     /// Serves whichever blocks are ready until the rollout closes.
     pub(crate) fn run(mut self) {
+        let (hub, floor) = (self.hub.clone(), self.floor.clone());
+        let waited = &hub.counters.workers[self.index].0;
         loop {
             let start = Instant::now();
-            let Received::Item(first) = self.floor.ready.pop(None) else {
-                return;
+            let served = if let Course::Following(player) = &hub.course {
+                let Some(taken) = floor.reunion.take(player, &floor.ready, &mut self.batons) else {
+                    return;
+                };
+                waited.waited(start.elapsed());
+                taken.and_then(|number| self.finish(number))
+            } else {
+                let Received::Item(first) = floor.ready.pop(None) else {
+                    return;
+                };
+                waited.waited(start.elapsed());
+                self.serve(first)
             };
-            self.hub.counters.workers[self.index]
-                .0
-                .waited(start.elapsed());
-            if let Err(error) = self.serve(first) {
-                return self.hub.end(error);
+            if let Err(error) = served {
+                return hub.end(error);
             }
         }
     }
@@ -286,7 +306,37 @@ impl Worker {
         {
             self.batons.push(baton);
         }
-        self.decide()?;
+        let number = self.choose_calls()?;
+        self.finish(number)
+    }
+
+    /// Chooses for each row how it is to be decided, and brings together what is decided alike. Returns
+    /// the number of the first batch.
+    fn choose_calls(&mut self) -> Result<u64, RolloutError> {
+        let hub = &*self.hub;
+        let mut log = match &hub.course {
+            Course::Recording(recorder) => Some(recorder.lock()),
+            _ => None,
+        };
+        let mut newest = Newest::new(&mut *self.policy);
+        for baton in &mut self.batons {
+            baton.choose_call(&mut newest, &hub.config);
+        }
+        self.batons.sort_unstable_by_key(|baton| baton.call);
+        let mut first = None;
+        if let Some(log) = &mut log {
+            for batons in self.batons.chunk_by(|a, b| a.call == b.call) {
+                let blocks = batons.iter().map(|baton| baton.block);
+                let number = log.add_batch(0, batons[0].call, blocks)?;
+                first = first.or(Some(number));
+            }
+        }
+        Ok(first.unwrap_or(0))
+    }
+
+    /// Decides on the rows at hand and sends their blocks on. `number` is that of their first batch.
+    fn finish(&mut self, number: u64) -> Result<(), RolloutError> {
+        self.decide(number)?;
         while let Some(baton) = self.batons.pop() {
             self.send_on(baton);
         }
@@ -294,26 +344,24 @@ impl Worker {
         Ok(())
     }
 
-    /// Decides on all rows at hand: one call of the policy for each version, and for rows that are
-    /// only evaluated.
-    fn decide(&mut self) -> Result<(), RolloutError> {
-        let (staging, policy, hub) = (&mut self.staging, &mut *self.policy, &*self.hub);
-        let mut newest = Newest::new(policy);
-        for baton in &mut self.batons {
-            baton.choose_call(&mut newest, &hub.config);
-        }
-        self.batons.sort_unstable_by_key(|baton| baton.call);
-        for batons in self.batons.chunk_by_mut(|a, b| a.call == b.call) {
+    /// One call of the policy for each version, and for rows that are only evaluated.
+    fn decide(&mut self, first: u64) -> Result<(), RolloutError> {
+        let hub = &*self.hub;
+        let calls = self.batons.chunk_by_mut(|a, b| a.call == b.call);
+        for (batons, number) in calls.zip(first..) {
             let start = Instant::now();
-            let lanes =
-                staging
-                    .decide(batons, policy, hub)
-                    .map_err(|error| RolloutError::Policy {
-                        worker: self.index,
-                        group: batons[0].block,
-                        row: batons[0].row,
-                        error,
-                    })?;
+            let mut batch = self.staging.gather(batons, hub);
+            hub.course.check(number, &batch)?;
+            let lanes = batch.len();
+            let decided = self.policy.decide(&mut batch);
+            decided.map_err(|error| RolloutError::Policy {
+                worker: self.index,
+                group: batons[0].block,
+                row: batons[0].row,
+                error,
+            })?;
+            self.staging.scatter(batons);
+            hub.course.decided();
             hub.counters.workers[self.index]
                 .0
                 .decided(lanes, start.elapsed());

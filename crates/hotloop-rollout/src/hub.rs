@@ -7,6 +7,7 @@ use crate::protocol::{
     inbox::{Inbox, Received},
     sync::{ArrayQueue, Mutex, lock},
 };
+use crate::schedule::{self, Course};
 use crate::slab::SegmentBuf;
 use crate::stats::Counters;
 use crate::ticket::{Acting, Outstanding, Quota, Right, Ticket};
@@ -52,7 +53,7 @@ pub(crate) struct Hub {
     pub(crate) desks: Vec<Desk>,
     /// Rows granted and not received yet.
     pub(crate) outstanding: Arc<AtomicUsize>,
-    full: Inbox<Full>,
+    pub(crate) full: Inbox<Full>,
     pub(crate) counters: Counters,
     faults: (flume::Sender<Fault>, flume::Receiver<Fault>),
     members: Vec<Arc<dyn Close>>,
@@ -61,6 +62,9 @@ pub(crate) struct Hub {
     pub(crate) closing: Event,
     /// Where each actor's block is at work, in order of lanes.
     pub(crate) beacons: Arc<Beacons>,
+    pub(crate) course: Course,
+    /// In a replay: segments that came before their turn to be received.
+    pub(crate) early: Mutex<Vec<Full>>,
     ended: Mutex<Option<RolloutError>>,
 }
 
@@ -72,6 +76,7 @@ impl Hub {
         segments: Vec<Vec<SegmentBuf>>,
         workers: usize,
         beacons: Arc<Beacons>,
+        course: Course,
         members: Vec<Arc<dyn Close>>,
     ) -> Self {
         let lanes = config.lanes_per_group();
@@ -107,6 +112,8 @@ impl Hub {
             closed: AtomicBool::new(false),
             closing: Event::new(),
             beacons,
+            course,
+            early: Mutex::new(vec![]),
             ended: Mutex::new(None),
         }
     }
@@ -120,7 +127,7 @@ impl Hub {
             group,
             groups: self.desks.len(),
         })?;
-        if desk.retired.load(Ordering::Relaxed) {
+        if self.refuses(group, desk)? {
             return Ok(false);
         }
         let buf = desk.free.pop().ok_or(RolloutError::NoFreeSegment {
@@ -140,6 +147,20 @@ impl Hub {
             buf,
         });
         Ok(true)
+    }
+
+    /// Whether a grant is refused, because all of the group's lanes were set aside.
+    fn refuses(&self, group: usize, desk: &Desk) -> Result<bool, RolloutError> {
+        if let Course::Following(player) = &self.course {
+            // When they are seen to be depends on time.
+            return Ok(player.refuses(group));
+        }
+        let retired = desk.retired.load(Ordering::Relaxed);
+        if retired && let Course::Recording(recorder) = &self.course {
+            let group = group as u64;
+            recorder.lock().add(&schedule::Event::Refused { group })?;
+        }
+        Ok(retired)
     }
 
     /// Counts a segment of `rows` rows and gives it to the consumer.
@@ -162,9 +183,16 @@ impl Hub {
         &self,
         deadline: Option<Instant>,
     ) -> Result<Option<Full>, RolloutError> {
+        if let Course::Following(player) = &self.course {
+            return self.take_recorded(player, deadline);
+        }
         match self.full.pop(deadline) {
             Received::Item(full) => {
                 self.counters.queued(full.since.elapsed());
+                if let Course::Recording(recorder) = &self.course {
+                    let group = full.group as u64;
+                    recorder.lock().add(&schedule::Event::Received { group })?;
+                }
                 Ok(Some(full))
             }
             Received::TimedOut => Ok(None),
@@ -251,6 +279,9 @@ impl Hub {
     /// Lets everybody go who waits anywhere.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        if let Course::Following(player) = &self.course {
+            player.close();
+        }
         self.members.iter().for_each(|member| member.close());
         self.full.close();
         self.closing.notify();

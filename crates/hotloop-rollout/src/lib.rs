@@ -65,8 +65,10 @@ mod protocol;
 #[cfg(feature = "loom")]
 #[doc(hidden)]
 pub mod protocol;
+mod replay;
 mod rollout;
 mod runner;
+mod schedule;
 mod segment;
 mod slab;
 mod snapshot;
@@ -84,6 +86,7 @@ pub use error::{PolicyError, RolloutError};
 pub use memory::check as check_memory;
 pub use policy::Policy;
 pub use rollout::Rollout;
+pub use schedule::{Schedule, ScheduleFile};
 pub use segment::Segment;
 pub use snapshot::Snapshot;
 pub use stats::{FaultCounts, Statistics, WorkerStatistics};

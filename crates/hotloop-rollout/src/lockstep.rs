@@ -9,6 +9,7 @@ use crate::hub::Hub;
 use crate::policy::Policy;
 use crate::protocol::{event::Event, rendezvous::Errand};
 use crate::runner::{Place, Runner};
+use crate::schedule::Course;
 use crate::slab::{BlockRows, BlockToken, BlockTurn, Lender, SegmentBuf};
 use crate::snapshot::{Boundary, GroupSnapshot, LaneSnapshot};
 use crate::ticket::{Newest, Right};
@@ -104,6 +105,16 @@ impl Group {
             boundary: boundary.unwrap_or_else(|| Boundary::new(columns)),
         }
     }
+
+    /// Whether the schedule lets the group go on: its next row, or its first reset, which is no batch.
+    fn has_turn(&self, worker: usize, course: &Course) -> bool {
+        match course {
+            Course::Following(player) if self.started => player
+                .peek(worker)
+                .is_some_and(|next| next.groups == [self.index]),
+            _ => true,
+        }
+    }
 }
 
 /// One inference worker.
@@ -136,10 +147,11 @@ impl Worker {
     /// Sleeps until some group can go on.
     fn sleep(&mut self) {
         let start = Instant::now();
-        let (groups, hub, requests) = (&self.groups, &self.hub, &self.requests);
+        let (groups, hub, requests, index) = (&self.groups, &self.hub, &self.requests, self.index);
         self.signal.wait(|| {
             let due = |group: &Group| {
                 group.lender.arrived()
+                    && group.has_turn(index, &hub.course)
                     && (group.stage != Stage::Idle || !hub.desks[group.index].tickets.is_empty())
             };
             (hub.is_closed() || !requests.is_empty() || groups.iter().any(due)).then_some(())
@@ -153,6 +165,9 @@ impl Worker {
             self.save(request);
         }
         let group = &mut self.groups[g];
+        if !group.has_turn(self.index, &self.hub.course) {
+            return Ok(false);
+        }
         match group.stage {
             Stage::Idle => {
                 if !group.lender.arrived() {
@@ -194,9 +209,24 @@ impl Worker {
         let Some(right) = group.right.take() else {
             unreachable!("a group has a segment only with the right to fill it");
         };
-        let start = Instant::now();
         let mut newest = Newest::new(&mut *self.policy);
-        let call = right.call(&mut buf, row, &mut newest, &self.hub.config);
+        let (course, config) = (&self.hub.course, &self.hub.config);
+        let (number, call) = match course {
+            Course::Free => (0, right.call(&mut buf, row, &mut newest, config)),
+            Course::Recording(recorder) => {
+                let mut log = recorder.lock();
+                let call = right.call(&mut buf, row, &mut newest, config);
+                let number = log.add_batch(self.index, call, std::iter::once(group.index))?;
+                (number, call)
+            }
+            Course::Following(player) => {
+                let next = player.take(self.index);
+                let right_row = next.call.follow(&mut buf, row);
+                right_row.map_err(|reason| next.differs(group.index, reason))?;
+                (next.number, next.call)
+            }
+        };
+        let start = Instant::now();
         let places = buf.decision_row(row, call.bootstrap);
         let mut batch = Batch {
             spaces: &self.hub.spaces,
@@ -215,6 +245,7 @@ impl Worker {
             version: call.version,
             bootstrap: call.bootstrap,
         };
+        course.check(number, &batch)?;
         let decided = self.policy.decide(&mut batch);
         let lanes = batch.len();
         self.hub.counters.workers[self.index]
@@ -226,6 +257,7 @@ impl Worker {
             row,
             error,
         })?;
+        course.decided();
         if call.bootstrap {
             group.boundary.keep(&mut buf, row);
             group.stage = Stage::Idle;
@@ -275,6 +307,11 @@ impl Control {
     /// Tells the worker of `group` that there is a ticket.
     pub(crate) fn granted(&self, group: usize) {
         self.workers[group % self.workers.len()].0.notify();
+    }
+
+    /// Tells all workers that batches which waited for a publication may be decided.
+    pub(crate) fn schedule_changed(&self) {
+        self.workers.iter().for_each(|(signal, _)| signal.notify());
     }
 
     /// The state of `group`, which must be idle.

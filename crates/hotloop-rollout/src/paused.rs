@@ -5,6 +5,7 @@
 
 use crate::first_ready::{self, Baton, Floor, Worker};
 use crate::hub::Hub;
+use crate::schedule::Course;
 use crate::slab::Slab;
 use crate::{Acting, Batch, Policy, PolicyError, RolloutConfig, RolloutError, Scheduler, start};
 use hotloop_env::{Block, EnvSpec, Fault, OptionValue, Registry};
@@ -83,7 +84,15 @@ impl Stage {
         }
         let (lanes, groups) = (config.lanes, batons.len());
         let floor = Arc::new(Floor::new(batons, 1));
-        let hub = Hub::new(config, spaces, segments, 1, beacons, vec![floor.clone()]);
+        let hub = Hub::new(
+            config,
+            spaces,
+            segments,
+            1,
+            beacons,
+            Course::Free,
+            vec![floor.clone()],
+        );
         let hub = Arc::new(hub);
         let polls = Arc::new(AtomicU64::new(0));
         let actors = runners.into_iter().enumerate().map(|(block, runner)| {

@@ -2,6 +2,7 @@
 
 use crate::first_ready::Floor;
 use crate::hub::Hub;
+use crate::schedule::{Course, Event};
 use crate::start::start;
 use crate::watchdog::Watch;
 use crate::{Acting, Policy, RolloutConfig, RolloutError, Segment, Snapshot, Statistics, lockstep};
@@ -116,6 +117,35 @@ impl Rollout {
         Ok(full.map(|full| Segment::new(full, self.hub.clone())))
     }
 
+    /// Calls `publish`, which makes `version` the one that policies call the newest. Where the schedule is
+    /// recorded, or replayed, versions must be published here: so it is known which batches came before,
+    /// and a replay waits for these.
+    ///
+    /// # Errors
+    /// Only with a schedule: if it cannot be written, or if the replay cannot follow.
+    pub fn publish<T>(&self, version: u64, publish: impl FnOnce() -> T) -> Result<T, RolloutError> {
+        match &self.hub.course {
+            Course::Free => Ok(publish()),
+            Course::Recording(recorder) => {
+                // Held meanwhile, so that no batch comes between.
+                let mut log = recorder.lock();
+                let outcome = publish();
+                log.add(&Event::Published { version })?;
+                log.flush()?;
+                Ok(outcome)
+            }
+            Course::Following(player) => {
+                self.hub.wait_to_publish(player, version)?;
+                let outcome = publish();
+                player.published();
+                if let Control::Lockstep(control) = &self.control {
+                    control.schedule_changed();
+                }
+                Ok(outcome)
+            }
+        }
+    }
+
     /// The state of all lanes. Every granted segment must have been received.
     pub fn snapshot(&self) -> Result<Snapshot, RolloutError> {
         if let Some(group) = self
@@ -159,6 +189,11 @@ impl Rollout {
             let _ = thread.join();
         }
         let all_ended = self.join_tasks();
+        if let Course::Recording(recorder) = &self.hub.course
+            && let Err(error) = recorder.lock().flush()
+        {
+            tracing::error!("{error}");
+        }
         if let Some(runtime) = self.runtime.take() {
             if !all_ended || tokio::runtime::Handle::try_current().is_ok() {
                 // A thread that is left behind cannot be joined; and joining is not allowed inside

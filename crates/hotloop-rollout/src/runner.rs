@@ -3,6 +3,7 @@
 
 use crate::clip::Clip;
 use crate::hub::Hub;
+use crate::schedule::Course;
 use crate::slab::{BlockRows, FirstRow};
 use crate::snapshot::LaneSnapshot;
 use crate::timing::{Limits, Timing};
@@ -27,6 +28,8 @@ pub(crate) struct Runner {
     clip: Clip,
     faults: Vec<Fault>,
     timing: Timing,
+    /// Turns in which the block waited, which say when a lane was given up.
+    turns: u64,
     spaces: Arc<Spaces>,
 }
 
@@ -61,6 +64,7 @@ impl Runner {
             first_lane,
             faults: vec![],
             timing: Timing::new(Limits::of(config), lanes),
+            turns: 0,
             spaces,
         }
     }
@@ -112,6 +116,7 @@ impl Runner {
         });
         if waits == Some(true) {
             self.timing.begin();
+            self.turns += 1;
             poll_fn(|cx| self.poll(cx, place, hub)).await;
         }
         if !self.faults.is_empty() {
@@ -130,6 +135,15 @@ impl Runner {
             if hub.is_closed() {
                 return Poll::Ready(());
             }
+            if let Some(i) = self.given_up(hub) {
+                self.give_up(
+                    i,
+                    "no answer in time when this was recorded".into(),
+                    place,
+                    hub,
+                );
+                continue;
+            }
             let polled = self.contained(place, hub, |block, rows| match block {
                 Block::Async(block) => block.poll(cx, rows),
                 Block::Sync(_) => Poll::Ready(()),
@@ -141,12 +155,34 @@ impl Runner {
             let Poll::Ready((lane, why)) = overdue else {
                 return Poll::Pending;
             };
-            self.contained(place, hub, |block, rows| {
-                if let Block::Async(block) = block {
-                    block.give_up(rows, lane, why);
-                }
-            });
+            if let Some(phase) = block.busy(lane)
+                && let Err(error) = hub
+                    .course
+                    .gave_up(self.first_lane + lane, self.turns, phase)
+            {
+                hub.end(error);
+            }
+            self.give_up(lane, why, place, hub);
         }
+    }
+
+    /// In a replay: the lane that was given up in this turn while it did what it is doing now.
+    fn given_up(&self, hub: &Hub) -> Option<usize> {
+        let (Course::Following(player), Block::Async(block)) = (&hub.course, &self.block) else {
+            return None;
+        };
+        (0..block.lanes()).find(|i| {
+            let doing = block.busy(*i);
+            doing.is_some() && doing == player.gives_up(self.first_lane + i, self.turns)
+        })
+    }
+
+    fn give_up(&mut self, i: usize, why: String, place: &mut impl Place, hub: &Hub) {
+        self.contained(place, hub, |block, rows| {
+            if let Block::Async(block) = block {
+                block.give_up(rows, i, why);
+            }
+        });
     }
 
     /// Waits for the end of a rest, or of the rollout.

@@ -10,7 +10,6 @@ use crate::batch::{Batch, Kind, Places};
 use crate::first_ready::Baton;
 use crate::hub::Hub;
 use crate::ticket::Call;
-use crate::{Policy, PolicyError};
 use hotloop_env::Spaces;
 
 /// All memory that a batch needs, taken once.
@@ -46,13 +45,8 @@ impl Staging {
         }
     }
 
-    /// Has `policy` decide on the rows of `batons`, which are all to be decided alike.
-    pub(crate) fn decide(
-        &mut self,
-        batons: &mut [Box<Baton>],
-        policy: &mut dyn Policy,
-        hub: &Hub,
-    ) -> Result<usize, PolicyError> {
+    /// Gathers the rows of `batons`, which are all to be decided alike.
+    pub(crate) fn gather<'a>(&'a mut self, batons: &mut [Box<Baton>], hub: &'a Hub) -> Batch<'a> {
         let spaces = &*hub.spaces;
         let (observation, mask, action) = (
             spaces.observation.record_bytes(),
@@ -88,7 +82,7 @@ impl Staging {
             }
         }
         let decided = if bootstrap { 0 } else { end };
-        policy.decide(&mut Batch {
+        Batch {
             spaces,
             observations: &observations[..end * observation],
             masks: &self.masks[..end * mask],
@@ -104,28 +98,35 @@ impl Staging {
             }),
             version,
             bootstrap,
-        })?;
+        }
+    }
+
+    /// Gives the decisions back to the rows that were gathered last.
+    pub(crate) fn scatter(&self, batons: &mut [Box<Baton>]) {
+        let actions: &[u8] = bytemuck::cast_slice(&self.actions);
+        let states: &[u8] = bytemuck::cast_slice(&self.states);
         let mut start = 0;
         for baton in batons.iter_mut() {
-            let row = baton.row;
+            let (row, bootstrap) = (baton.row, baton.call.bootstrap);
             let places = baton.buf().decision_row(row, bootstrap);
-            let end = start + places.values.len();
-            places.values.copy_from_slice(&self.values[start..end]);
-            if !places.states.is_empty() {
-                places
-                    .states
-                    .copy_from_slice(&states[start * kept..end * kept]);
-            }
-            if !bootstrap {
-                places
-                    .log_probs
-                    .copy_from_slice(&self.log_probs[start..end]);
-                places
-                    .actions
-                    .copy_from_slice(&actions[start * action..end * action]);
-            }
-            start = end;
+            let n = places.values.len();
+            places
+                .values
+                .copy_from_slice(&self.values[start..start + n]);
+            // Empty where only values are wanted, and where states are not kept.
+            let decided = places.log_probs.len();
+            places
+                .log_probs
+                .copy_from_slice(&self.log_probs[start..start + decided]);
+            let action = places.actions.len() / n;
+            places
+                .actions
+                .copy_from_slice(&actions[start * action..(start + n) * action]);
+            let state = places.states.len() / n;
+            places
+                .states
+                .copy_from_slice(&states[start * state..(start + n) * state]);
+            start += n;
         }
-        Ok(end)
     }
 }

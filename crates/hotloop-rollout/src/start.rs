@@ -5,6 +5,7 @@ use crate::hub::Hub;
 use crate::protocol::{Close, event::Event};
 use crate::rollout::Control;
 use crate::runner::{Runner, panic_message};
+use crate::schedule::Course;
 use crate::slab::{Columns, SegmentBuf, Slab, lease};
 use crate::{
     Policy, Rollout, RolloutConfig, RolloutError, Scheduler, Snapshot, lockstep, watchdog,
@@ -35,6 +36,7 @@ pub(crate) fn start(
     let from = from
         .map(|from| from.fit(config.effective_groups(), &columns))
         .transpose()?;
+    let course = Course::open(&config, &spaces, policies.len(), from.is_some())?;
     let (runners, beacons) = build(&config, &spaces, make_block, from.as_ref())?;
     let mut slabs = vec![];
     for _ in 0..config.effective_groups() {
@@ -62,6 +64,7 @@ pub(crate) fn start(
         slabs,
         runners,
         beacons,
+        course,
         policies,
         from,
         memory,
@@ -81,6 +84,7 @@ struct Parts {
     slabs: Vec<(Arc<Slab>, Vec<SegmentBuf>)>,
     runners: Vec<Runner>,
     beacons: Arc<Beacons>,
+    course: Course,
     policies: Vec<Box<dyn Policy>>,
     from: Option<Snapshot>,
     memory: usize,
@@ -151,6 +155,7 @@ fn start_lockstep(parts: Parts) -> Result<Rollout, RolloutError> {
         segments,
         workers,
         parts.beacons,
+        parts.course,
         members,
     ));
     let (saved, all_saved) = flume::unbounded();
@@ -209,6 +214,7 @@ fn start_first_ready(parts: Parts, max_batch: usize) -> Result<Rollout, RolloutE
         segments,
         workers,
         parts.beacons,
+        parts.course,
         vec![floor.clone()],
     ));
     let actor_tasks = parts

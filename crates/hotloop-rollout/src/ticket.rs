@@ -37,6 +37,23 @@ pub(crate) struct Call {
     pub(crate) bootstrap: bool,
 }
 
+impl Call {
+    /// Writes the version of row `t`, which is to be decided as was recorded. An error if it cannot be.
+    pub(crate) fn follow(&self, buf: &mut SegmentBuf, t: usize) -> Result<(), String> {
+        let last = buf.shape().steps;
+        buf.set_version(t, self.version);
+        match self.bootstrap {
+            true if t == 0 => {
+                Err("is at its segment's first row, where the recorded one ended".into())
+            }
+            false if t == last => {
+                Err("is at its segment's end, and the recorded one went on".into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Right {
     pub(crate) fn new(acting: Acting, quota: Quota) -> Self {
         Self {

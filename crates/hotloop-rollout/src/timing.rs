@@ -1,7 +1,7 @@
 //! How long an actor waits for each of its lanes, and how long it rests when one keeps failing. The clock
 //! is tokio's, which a test can pause.
 
-use crate::{RolloutConfig, Scheduler};
+use crate::{RolloutConfig, Schedule, Scheduler};
 use hotloop_env::FaultPhase;
 use std::future::Future;
 use std::pin::Pin;
@@ -23,6 +23,10 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) fn of(config: &RolloutConfig) -> Self {
+        if let Schedule::Replay(_) = config.schedule {
+            // Lanes are given up where they were, whatever the time.
+            return Self::default();
+        }
         Self {
             step: config.step_deadline,
             reset: config.reset_deadline,
