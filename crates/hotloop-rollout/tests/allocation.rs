@@ -6,7 +6,7 @@
 mod common;
 use common::*;
 use hotloop_env::Space;
-use hotloop_rollout::{Acting, Rollout, RolloutConfig, Scheduler};
+use hotloop_rollout::{Acting, Rollout, RolloutConfig, Scheduler, StateColumn};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -69,11 +69,16 @@ impl hotloop_env::Env for Pushed {
 }
 
 /// Allocations of `rounds` rounds in which every group is granted, received and returned.
-fn allocations(rollout: &Rollout, rounds: u64) -> u64 {
+fn allocations(rollout: &Rollout, rounds: u64, newest: bool) -> u64 {
     let before = ALLOCATIONS.load(Ordering::SeqCst);
     for version in 0..rounds {
         for group in 0..rollout.groups() {
-            rollout.grant(group, Acting::At(version)).unwrap();
+            let acting = if newest {
+                Acting::Newest
+            } else {
+                Acting::At(version)
+            };
+            rollout.grant(group, acting).unwrap();
         }
         for _ in 0..rollout.groups() {
             drop(rollout.recv().unwrap());
@@ -84,7 +89,13 @@ fn allocations(rollout: &Rollout, rounds: u64) -> u64 {
 
 #[test]
 fn br_53_steady_state_allocates_nothing() {
-    for scheduler in [Scheduler::Lockstep, Scheduler::FirstReady { max_batch: 16 }] {
+    let first_ready = Scheduler::FirstReady { max_batch: 16 };
+    for (scheduler, newest) in [
+        (Scheduler::Lockstep, false),
+        (Scheduler::Lockstep, true),
+        (first_ready, false),
+        (first_ready, true),
+    ] {
         let config = RolloutConfig {
             lanes: 96,
             lanes_per_actor: 2,
@@ -93,14 +104,28 @@ fn br_53_steady_state_allocates_nothing() {
             segments_per_group: 2,
             env_threads: 2,
             scheduler,
+            max_staleness: Some(2),
+            state: Some(StateColumn {
+                bytes: 12,
+                every: 5,
+            }),
             ..Default::default()
         };
-        let rollout = start(config, 2, |_| Pushed(Walk::default()));
+        let pushed = |_| Pushed(Walk::default());
+        let spaces = spaces_of(&pushed(0));
+        let policies = ageing(8, 2);
+        let rollout = Rollout::start(config, spaces, blocks(pushed), policies, None).unwrap();
         // Long enough for the last of the runtime's threads to have started, and taken what is its own,
         // also on a machine that is busy with other things.
-        allocations(&rollout, 1000);
+        allocations(&rollout, 500, newest);
         let steps = rollout.statistics().env_steps;
-        assert_eq!(allocations(&rollout, 200), 0, "{scheduler:?}");
-        assert!(rollout.statistics().env_steps - steps > 96 * 16 * 150);
+        assert_eq!(
+            allocations(&rollout, 200, newest),
+            0,
+            "{scheduler:?} {newest}"
+        );
+        let after = rollout.statistics();
+        assert!(after.env_steps - steps >= 96 * 190);
+        assert_eq!(newest, after.short_segments > 0);
     }
 }

@@ -10,31 +10,9 @@ use hotloop_rollout::{
     Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, RolloutError, Scheduler, Segment,
     StateColumn,
 };
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const SCHEDULERS: [Scheduler; 2] = [Scheduler::Lockstep, Scheduler::FirstReady { max_batch: 8 }];
-
-/// As [`Scripted`], with a version that goes up by one every `calls` calls of the policy.
-struct Ageing {
-    calls: u64,
-    made: Arc<AtomicU64>,
-}
-
-impl Policy for Ageing {
-    fn newest(&mut self) -> u64 {
-        self.made.load(Ordering::SeqCst) / self.calls
-    }
-    fn decide(&mut self, batch: &mut Batch<'_>) -> Result<(), PolicyError> {
-        self.made.fetch_add(1, Ordering::SeqCst);
-        Scripted.decide(batch)
-    }
-}
-
-fn ageing(calls: u64) -> Vec<Box<dyn Policy>> {
-    let made = Arc::default();
-    vec![Box::new(Ageing { calls, made })]
-}
 
 fn start_with(
     config: RolloutConfig,
@@ -54,7 +32,7 @@ fn every_row_carries_the_version_it_was_decided_with() {
             scheduler,
             ..Default::default()
         };
-        let rollout = start_with(config, ageing(2), |_| Count::new(3, EndBy::Trunc));
+        let rollout = start_with(config, ageing(2, 1), |_| Count::new(3, EndBy::Trunc));
         rollout.grant(0, Acting::Newest).unwrap();
         let segment = rollout.recv().unwrap();
         assert_eq!(segment.versions(), [0, 0, 1, 1, 2, 2]);
@@ -81,7 +59,7 @@ fn a_segment_whose_first_row_grows_old_is_handed_over_short() {
             ..Default::default()
         };
         // Each call makes half a version: rows 0..=3 have versions 0, 0, 1, 1; row 4 would have 2.
-        let rollout = start_with(config, ageing(2), |_| Count::new(3, EndBy::Term));
+        let rollout = start_with(config, ageing(2, 1), |_| Count::new(3, EndBy::Term));
         rollout.grant(0, Acting::Newest).unwrap();
         let segment = rollout.recv().unwrap();
         assert_eq!(segment.rows(), 4);
@@ -117,7 +95,7 @@ fn versions_that_were_granted_never_make_a_segment_short() {
             scheduler,
             ..Default::default()
         };
-        let rollout = start_with(config, ageing(1), |_| Count::new(3, EndBy::Term));
+        let rollout = start_with(config, ageing(1, 1), |_| Count::new(3, EndBy::Term));
         rollout.grant(0, Acting::At(0)).unwrap();
         assert_eq!(rollout.recv().unwrap().rows(), 4);
         // With a version for each call, and a bound of 1, every segment has one row.
@@ -140,7 +118,7 @@ fn what_was_granted_is_outstanding_until_it_is_received() {
             scheduler,
             ..Default::default()
         };
-        let rollout = start_with(config, ageing(1), |_| Count::new(3, EndBy::Term));
+        let rollout = start_with(config, ageing(1, 1), |_| Count::new(3, EndBy::Term));
         rollout.grant(0, Acting::Newest).unwrap();
         rollout.grant(0, Acting::Newest).unwrap();
         rollout.grant(1, Acting::Newest).unwrap();
@@ -156,7 +134,7 @@ fn what_was_granted_is_outstanding_until_it_is_received() {
             Err(RolloutError::NoFreeSegment { group: 0, .. })
         ));
         assert_eq!(rollout.outstanding(), 0);
-        assert!(rollout.statistics().queued > std::time::Duration::ZERO);
+        assert!(rollout.statistics().queued > Duration::ZERO);
     }
 }
 
@@ -269,6 +247,142 @@ fn br_30_states_begin_anew_where_an_episode_does() {
                     }
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn br_11_no_batch_holds_an_environment_twice() {
+    /// Panics if it does.
+    struct Distinct(Vec<Box<dyn Policy>>);
+    impl Policy for Distinct {
+        fn newest(&mut self) -> u64 {
+            self.0[0].newest()
+        }
+        fn decide(&mut self, batch: &mut Batch<'_>) -> Result<(), PolicyError> {
+            let mut lanes: Vec<_> = (0..batch.len()).map(|i| batch.places().lane(i)).collect();
+            lanes.sort_unstable();
+            lanes.dedup();
+            assert_eq!(lanes.len(), batch.len());
+            assert!(batch.len() <= 2);
+            self.0[0].decide(batch)
+        }
+    }
+    let config = RolloutConfig {
+        lanes: 4,
+        steps: 20,
+        segments_per_group: 2,
+        env_threads: 4,
+        max_staleness: Some(2),
+        scheduler: Scheduler::FirstReady { max_batch: 2 },
+        ..Default::default()
+    };
+    let latencies = [1, 2, 3, 5];
+    let echo = move |id| Echo {
+        id,
+        k: 0,
+        latency: Duration::from_millis(latencies[id]),
+    };
+    let policies = vec![Box::new(Distinct(ageing(8, 1))) as Box<dyn Policy>];
+    let rollout =
+        Rollout::start(config, spaces_of(&echo(0)), blocks(echo), policies, None).unwrap();
+    for group in [0, 1, 2, 3, 0, 1, 2, 3] {
+        rollout.grant(group, Acting::Newest).unwrap();
+    }
+    let (mut next_k, mut steps, mut short) = ([0; 4], 0, 0);
+    while steps < 400 {
+        let segment = rollout.recv().unwrap();
+        let (id, rows) = (segment.first_lane(), segment.rows());
+        for t in 0..=rows {
+            let seen = &observations(&segment)[2 * t..2 * t + 2];
+            assert_eq!(seen, [id as f32, (next_k[id] + t) as f32]);
+            if t < rows {
+                let action = (7 * id + next_k[id] + t) % 5;
+                assert_eq!(actions(&segment)[t], action as i32);
+                assert_eq!(segment.rewards()[t], action as f32);
+            }
+        }
+        let versions = segment.versions();
+        assert!(versions.is_sorted());
+        assert!(versions[rows - 1] - versions[0] < 2);
+        next_k[id] += rows;
+        steps += rows;
+        short += u32::from(rows < 20);
+        drop(segment);
+        rollout.grant(id, Acting::Newest).unwrap();
+    }
+    assert!(short > 0);
+    assert_eq!(rollout.statistics().short_segments, u64::from(short));
+}
+
+#[test]
+fn br_52_of_thousands_of_actors_every_one_gets_its_turn() {
+    let (lanes, steps) = (1500, 4);
+    let config = RolloutConfig {
+        lanes,
+        steps,
+        segments_per_group: 2,
+        env_threads: 2,
+        max_staleness: Some(2),
+        scheduler: Scheduler::FirstReady { max_batch: 64 },
+        ..Default::default()
+    };
+    let rollout = start_with(config, ageing(500, 1), |_| Count::new(7, EndBy::Term));
+    for group in (0..lanes).chain(0..lanes) {
+        rollout.grant(group, Acting::Newest).unwrap();
+    }
+    let bound = 2 * lanes * steps;
+    let mut rows = vec![0usize; lanes];
+    // A consumer that takes what has piled up, in bursts.
+    for _ in 0..20 {
+        let mut burst = vec![];
+        while burst.len() < lanes {
+            burst.push(rollout.recv().unwrap());
+            assert!(rollout.outstanding() <= bound);
+        }
+        for segment in burst {
+            let group = segment.group();
+            rows[group] += segment.rows();
+            drop(segment);
+            rollout.grant(group, Acting::Newest).unwrap();
+        }
+    }
+    let (least, most) = (rows.iter().min().unwrap(), rows.iter().max().unwrap());
+    assert!(most <= &(2 * least), "{least} {most}");
+    // Nothing goes on when all is full, and nobody looks again and again whether it could.
+    while rollout.statistics().segments < 22 * lanes as u64 {
+        std::thread::yield_now();
+    }
+    let batches = rollout.statistics().workers[0].batches;
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(rollout.statistics().workers[0].batches, batches);
+}
+
+#[test]
+fn br_49_a_consumer_that_panics_leaves_nobody_behind() {
+    for scheduler in SCHEDULERS {
+        for received in [0, 1, 5] {
+            let config = RolloutConfig {
+                lanes: 64,
+                lanes_per_actor: 4,
+                groups: 4,
+                steps: 2,
+                segments_per_group: 2,
+                env_threads: 2,
+                max_staleness: Some(1),
+                scheduler,
+                ..Default::default()
+            };
+            let rollout = start_with(config, ageing(3, 2), |_| Count::new(5, EndBy::Trunc));
+            let consumer = std::thread::spawn(move || {
+                for group in (0..rollout.groups()).chain(0..rollout.groups()) {
+                    rollout.grant(group, Acting::Newest).unwrap();
+                }
+                let held: Vec<_> = (0..received).map(|_| rollout.recv().unwrap()).collect();
+                // Unwinding drops the rollout, with full segments in its queue and in the consumer's hands.
+                panic!("learner-boom with {} segments", held.len());
+            });
+            assert!(consumer.join().is_err());
         }
     }
 }

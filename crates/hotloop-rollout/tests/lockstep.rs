@@ -24,6 +24,7 @@ fn br_08_a_terminated_episode_leaves_no_dummy_row() {
         [0.0, 1.0, 2.0, 10.0, 11.0, 12.0, 20.0]
     );
     assert_eq!(segment.valid(), [1; 7]);
+    assert_eq!(segment.starts(), [1, 0, 0, 1, 0, 0, 1]);
     assert_eq!(segment.rewards(), [1.0; 6]);
     let end = TERMINATED | EPISODE;
     assert_eq!(segment.ends(), [0, 0, end, 0, 0, end]);
@@ -47,6 +48,7 @@ fn br_09_a_final_observation_takes_a_row_of_its_own() {
         [0.0, 1.0, 2.0, 3.0, 10.0, 11.0, 12.0, 13.0, 20.0]
     );
     assert_eq!(segment.valid(), [1, 1, 1, 0, 1, 1, 1, 0, 1]);
+    assert_eq!(segment.starts(), [1, 0, 0, 0, 1, 0, 0, 0, 1]);
     assert_eq!(segment.rewards(), [1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0.0]);
     let end = TRUNCATED | EPISODE;
     assert_eq!(segment.ends(), [0, 0, end, 0, 0, 0, end, 0]);

@@ -206,6 +206,7 @@ pub(crate) fn rollout(config: &Config) -> RolloutConfig {
             Bounding::Clip
         },
         state: recall::column(config),
+        schedule: hotloop_rollout::Schedule::Free,
     }
 }
 

@@ -7,6 +7,8 @@ use hotloop_env::{
     StateReader, StateWriter, Transition,
 };
 use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How an episode of [`Count`] ends.
@@ -206,6 +208,32 @@ impl Policy for Scripted {
         }
         Ok(())
     }
+}
+
+/// As [`Scripted`], with a version that goes up by one every `calls` calls of the policy.
+pub(crate) struct Ageing {
+    pub(crate) calls: u64,
+    pub(crate) made: Arc<AtomicU64>,
+}
+
+impl Policy for Ageing {
+    fn newest(&mut self) -> u64 {
+        self.made.load(Ordering::SeqCst) / self.calls
+    }
+    fn decide(&mut self, batch: &mut Batch<'_>) -> Result<(), PolicyError> {
+        self.made.fetch_add(1, Ordering::SeqCst);
+        Scripted.decide(batch)
+    }
+}
+
+/// One for each worker, all of one version.
+pub(crate) fn ageing(calls: u64, workers: usize) -> Vec<Box<dyn Policy>> {
+    let made: Arc<AtomicU64> = Arc::default();
+    let policy = |_| {
+        let made = made.clone();
+        Box::new(Ageing { calls, made }) as Box<dyn Policy>
+    };
+    (0..workers).map(policy).collect()
 }
 
 pub(crate) fn scripted(workers: usize) -> Vec<Box<dyn Policy>> {

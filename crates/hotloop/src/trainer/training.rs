@@ -83,7 +83,8 @@ impl Training {
     pub(super) fn update(&mut self, segments: Vec<Segment>) -> Result<Update, Error> {
         let started = Instant::now();
         let stats = self.learner.update(&segments, self.config.updates())?;
-        self.learner.publish(&self.store)?;
+        let publish = || self.learner.publish(&self.store);
+        self.rollout.publish(self.learner.updates(), publish)??;
         let trained = started.elapsed();
         self.time.training += trained;
         self.progress.env_steps += stats.rows as u64;
