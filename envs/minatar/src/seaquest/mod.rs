@@ -5,7 +5,7 @@ mod mover;
 use crate::saved::{self, saved};
 use crate::{Action, Canvas, Game, SIDE};
 use hotloop_env::{End, EnvError, EnvRng, StateReader, StateWriter, Transition};
-use mover::{Mover, take_equal, take_met};
+use mover::{Mover, take_met};
 
 const MAX_OXYGEN: i32 = 200;
 const MAX_DIVERS: i32 = 6;
@@ -48,7 +48,7 @@ const CROWD: usize = 64;
 ///    difficulty ramping every surfacing shortens the interval at which enemies come in by one frame, down to 1, and every
 ///    second one their wait before they move, down to 2.
 ///
-/// In groups of equal things later ones move first. After six divers were brought up the package counts one less than
+/// Of each kind later ones move first. After six divers were brought up the package counts one less than
 /// none aboard, so that the next surfacing is free even if nobody was picked up; so it is here.
 ///
 /// The player starts at the surface in column 5, with full oxygen, alone.
@@ -145,7 +145,7 @@ impl Seaquest {
             }
             let bullet = self.bullets[i];
             if take_met(&mut self.fish, &bullet) || take_met(&mut self.subs, &bullet) {
-                take_equal(&mut self.bullets, i);
+                self.bullets.remove(i);
                 hits += 1;
             }
         }
@@ -213,7 +213,7 @@ impl Seaquest {
                 }
             }
             if gone {
-                take_equal(enemies, i);
+                enemies.remove(i);
             }
         }
         (hits, caught)

@@ -51,10 +51,3 @@ pub(super) fn take_met(list: &mut Vec<Mover>, mover: &Mover) -> bool {
     let met = list.iter().position(|other| other.meets(mover));
     met.map(|i| list.remove(i)).is_some()
 }
-
-/// Takes out the first that equals `list[i]`, the way the package does. It is this one, or an equal one that stands
-/// for it: then `list[i]` takes the place before, and its turn comes again in place of the other's.
-pub(super) fn take_equal(list: &mut Vec<Mover>, i: usize) {
-    let same = list.iter().position(|other| *other == list[i]);
-    list.remove(same.unwrap_or(i));
-}
