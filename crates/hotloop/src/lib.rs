@@ -36,11 +36,13 @@ pub mod prelude {
 
 /// What an algorithm of one's own needs; see [`TrainerBuilder::algorithm`].
 pub mod algorithm {
-    pub use hotloop_learn::algo::{Algorithm, LossContext, Minibatch, Ppo, Progress};
+    pub use hotloop_learn::algo::{
+        A2c, Algorithm, Appo, Impala, LossContext, Minibatch, Ppo, Progress, Sequences,
+    };
     pub use hotloop_learn::net::Outputs;
     pub use hotloop_learn::objective::Loss;
     pub use hotloop_learn::{HeadSpec, LearnError, tch};
-    pub use hotloop_math::{Rows, Schedule, gae, n_step};
+    pub use hotloop_math::{Rows, Schedule, VTrace, gae, n_step, vtrace};
 }
 
 /// What a network of one's own needs; see [`TrainerBuilder::network`].

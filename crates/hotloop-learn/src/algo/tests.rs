@@ -104,12 +104,12 @@ fn policy_terms() -> Vec<Box<dyn Algorithm>> {
         Box::new(policy_only()),
         Box::new(Appo {
             value_coef: 0.0,
-            entropy_coef: none.clone(),
+            entropy_coef: none,
             ..Appo::default()
         }),
         Box::new(A2c {
             value_coef: 0.0,
-            entropy_coef: none.clone(),
+            entropy_coef: none,
             ..A2c::default()
         }),
         Box::new(Impala {
@@ -320,17 +320,17 @@ fn br_26_the_entropy_bonus_raises_entropy() {
     let algorithms: [Box<dyn Algorithm>; 4] = [
         Box::new(Ppo {
             value_coef,
-            entropy_coef: entropy_coef.clone(),
+            entropy_coef,
             ..Ppo::default()
         }),
         Box::new(Appo {
             value_coef,
-            entropy_coef: entropy_coef.clone(),
+            entropy_coef,
             ..Appo::default()
         }),
         Box::new(A2c {
             value_coef,
-            entropy_coef: entropy_coef.clone(),
+            entropy_coef,
             ..A2c::default()
         }),
         Box::new(Impala {
