@@ -1,10 +1,10 @@
 //! Asynchronous training: what it bounds, how it stops and how it goes on.
 
-use crate::{column, last};
+use crate::{column, last, metrics};
 use hotloop::{Ended, StopHandle, TrainReport};
 use hotloop_env::{End, EnvSpec};
 use hotloop_telemetry::Update;
-use hotloop_tests::{Phase, Script, Twist, Watch, continued, trainer};
+use hotloop_tests::{Phase, Script, Twist, Watch, continued, echo, trainer};
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +23,14 @@ fn run(spec: &EnvSpec, dir: &Path, settings: &[&str]) -> TrainReport {
         .unwrap()
 }
 
+/// The numbers `flow.KEY` of every line of a run's metrics.
+fn flow(report: &TrainReport, key: &str) -> Vec<f64> {
+    metrics(report)
+        .iter()
+        .map(|line| line["flow"][key].as_f64().unwrap())
+        .collect()
+}
+
 #[test]
 fn a_run_ends_at_its_steps_with_whole_books() {
     for scheduler in ["lockstep", "first-ready"] {
@@ -37,6 +45,41 @@ fn a_run_ends_at_its_steps_with_whole_books() {
         let rows: f64 = column(&report, "rows").iter().sum();
         assert_eq!(rows, report.env_steps as f64);
         assert_eq!(last(&path).state["env_steps"], report.env_steps);
+    }
+}
+
+#[test]
+fn trained_rows_are_never_older_than_the_bound() {
+    // Lanes 1 to 3 take 1, 2 and 3 ms for a step, lane 0 none.
+    for (spec, scheduler) in [
+        (spec(), "rollout.scheduler=lockstep"),
+        (spec(), "rollout.scheduler=first-ready"),
+        (echo(2, 0, 1), "rollout.scheduler=first-ready"),
+    ] {
+        for bound in [1, 2, 8] {
+            let dir = tempfile::tempdir().unwrap();
+            let most = format!("rollout.max_staleness={bound}");
+            let own = ["rollout.envs_per_actor=1", "rollout.groups=1", "steps=960"];
+            let report = run(
+                &spec,
+                &dir.path().join("run"),
+                &[&[scheduler, &*most], &own[..]].concat(),
+            );
+            let oldest = flow(&report, "staleness_max");
+            assert!(
+                oldest.iter().all(|age| *age <= f64::from(bound)),
+                "{oldest:?}"
+            );
+            assert!(
+                oldest.iter().any(|age| *age > 0.0),
+                "nothing overlapped: {oldest:?}"
+            );
+            let shares = flow(&report, "stale_rows");
+            assert!(
+                shares.iter().all(|share| (0.0..=1.0).contains(share)),
+                "{shares:?}"
+            );
+        }
     }
 }
 

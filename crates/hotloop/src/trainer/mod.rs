@@ -69,6 +69,17 @@ pub struct TrainReport {
     pub weights_hash: String,
     /// Why it ended.
     pub ended: Ended,
+    /// Versions published between the choice of an action and the update that trained on it: the mean of
+    /// all rows trained on since this process began the run.
+    pub staleness_mean: f64,
+    /// The same: the most of any row trained on.
+    pub staleness_max: u64,
+    /// Share of the rows received that were too old to train on, from 0 to 1.
+    pub stale_rows: f64,
+    /// Share of the segments that were cut short as they grew old, from 0 to 1.
+    pub short_segments: f64,
+    /// Environments set aside for good, because they failed too often.
+    pub lanes_set_aside: u64,
     /// What each thread did with its time, since this process began the run.
     pub threads: Vec<ThreadTime>,
 }

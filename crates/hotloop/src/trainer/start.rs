@@ -1,6 +1,7 @@
 //! Starting a run: environments and threads first, its directory last, so that a run that cannot start
 //! leaves none behind.
 
+use super::tell::Flowed;
 use super::training::Training;
 use super::{Place, Progress, Trainer};
 use crate::account::{Account, LearnerTime};
@@ -146,6 +147,7 @@ impl Training {
             stop,
             account: Account::open(),
             time: LearnerTime::default(),
+            flowed: Flowed::default(),
         })
     }
 }

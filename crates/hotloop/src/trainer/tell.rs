@@ -53,6 +53,39 @@ fn share(part: f64, whole: f64) -> f64 {
     }
 }
 
+/// Of how old the rows of all updates were, since this process began the run.
+#[derive(Default)]
+pub(super) struct Flowed {
+    rows: f64,
+    stale: f64,
+    ages: f64,
+    oldest: u64,
+}
+
+impl Flowed {
+    fn take(&mut self, stats: &UpdateStats) {
+        self.rows += stats.rows as f64;
+        self.stale += stats.stale as f64;
+        self.ages += stats.staleness_mean * stats.rows as f64;
+        self.oldest = self.oldest.max(stats.staleness_max);
+    }
+
+    /// The mean staleness of the rows trained on, and the most.
+    pub(super) fn staleness(&self) -> (f64, u64) {
+        (self.ages / self.rows.max(1.0), self.oldest)
+    }
+
+    /// The share of rows that were too old to train on.
+    pub(super) fn stale_rows(&self) -> f64 {
+        part(self.stale, self.rows)
+    }
+}
+
+/// The share of `these` in all, which are these and those; 0 of nothing.
+fn part(these: f64, those: f64) -> f64 {
+    these / (these + those).max(1.0)
+}
+
 /// What a rollout counted between two moments.
 struct Since<'a> {
     before: &'a Statistics,
@@ -99,12 +132,16 @@ impl Training {
             inference: since.of(deciding) / now.workers.len().max(1) as f64,
             ungranted: since.of(|s| s.ungranted.as_secs_f64()) / self.rollout.groups() as f64,
         };
+        self.flowed.take(&stats);
         let flow = Flow {
+            staleness_mean: stats.staleness_mean,
+            staleness_max: stats.staleness_max,
+            stale_rows: part(stats.stale as f64, stats.rows as f64),
             short_segments: since.mean(|s| s.short_segments as f64, segments),
             batch_mean: since.mean(decisions, batches),
             queued_s: since.mean(|s| s.queued.as_secs_f64(), segments),
             ungranted_s: since.mean(|s| s.ungranted.as_secs_f64(), segments),
-            ..Flow::default()
+            quarantined: now.lanes_set_aside,
         };
         self.progress.faults += now.faults.total() - self.seen.faults.total();
         let mut values: BTreeMap<_, _> = stats.values.into_iter().collect();

@@ -1,5 +1,6 @@
 //! A run at work: its parts, its checkpoints and evaluations, its end.
 
+use super::tell::Flowed;
 use super::{Ended, Progress, TrainReport};
 use crate::account::{Account, LearnerTime};
 use crate::checkpointing::{self, Acting, BEST, Contents, LAST};
@@ -30,6 +31,7 @@ pub(super) struct Training {
     pub(super) seen: Statistics,
     pub(super) account: Account,
     pub(super) time: LearnerTime,
+    pub(super) flowed: Flowed,
 }
 
 /// What an update was and took.
@@ -170,6 +172,8 @@ impl Training {
 
     fn report(&self, ended: Ended) -> Result<TrainReport, Error> {
         let totals = self.reporter.totals();
+        let (staleness_mean, staleness_max) = self.flowed.staleness();
+        let rollout = self.rollout.statistics();
         Ok(TrainReport {
             run_dir: self.run.path().to_path_buf(),
             env: self.env.clone(),
@@ -185,9 +189,12 @@ impl Training {
             return_mean_100: self.progress.returns.mean(),
             best_return: self.progress.best_return,
             weights_hash: self.learner.params().weights_hash()?,
-            threads: self
-                .account
-                .close(self.time, &self.rollout.statistics().workers),
+            staleness_mean,
+            staleness_max,
+            stale_rows: self.flowed.stale_rows(),
+            short_segments: rollout.short_segments as f64 / rollout.segments.max(1) as f64,
+            lanes_set_aside: rollout.lanes_set_aside,
+            threads: self.account.close(self.time, &rollout.workers),
             ended,
         })
     }
