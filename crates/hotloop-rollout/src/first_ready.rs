@@ -180,7 +180,7 @@ impl Floor {
             put(self.ready.push(baton));
         } else {
             buf.first_starts().fill(1);
-            put(self.stations[baton.block].to_actor.give(baton));
+            given(self.stations[baton.block].to_actor.give(baton));
         }
     }
 
@@ -197,7 +197,7 @@ impl Floor {
         let mut baton = parked.ok_or_else(|| hub.end_reason())?;
         let (reply, answer) = flume::bounded(1);
         baton.save = Some(reply);
-        put(station.to_actor.give(baton));
+        given(station.to_actor.give(baton));
         let (baton, lanes) = hub.receive(&answer)?;
         let snapshot = GroupSnapshot {
             decisions: baton.decisions,
@@ -211,6 +211,10 @@ impl Floor {
 
 fn put(outcome: Result<(), Box<Baton>>) {
     assert!(outcome.is_ok(), "{ONE_BATON}");
+}
+
+fn given(before: Option<Box<Baton>>) {
+    assert!(before.is_none(), "{ONE_BATON}");
 }
 
 /// An actor's task: takes its turns until the rollout closes.
@@ -375,7 +379,7 @@ impl Worker {
             baton.decisions += 1;
             let block = baton.block;
             let to_actor = &self.floor.stations[block].to_actor;
-            put(to_actor.leave(baton));
+            given(to_actor.leave(baton));
             if self.floor.relays[self.index].list(block).is_err() {
                 to_actor.wake();
             }

@@ -16,6 +16,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::runtime::Runtime;
 
+/// Segments, with the slab that they lie in.
+type Segments = (Arc<Slab>, Vec<SegmentBuf>);
+
 /// As [`Rollout::start`].
 pub(crate) fn start(
     config: RolloutConfig,
@@ -38,10 +41,7 @@ pub(crate) fn start(
         .transpose()?;
     let course = Course::open(&config, &spaces, policies.len(), from.is_some())?;
     let (runners, beacons) = build(&config, &spaces, make_block, from.as_ref())?;
-    let mut slabs = vec![];
-    for _ in 0..config.effective_groups() {
-        slabs.push(Slab::new(columns.clone(), config.segments_per_group)?);
-    }
+    let slabs = slabs(&config, &columns)?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder
         .worker_threads(config.env_threads)
@@ -76,12 +76,26 @@ pub(crate) fn start(
     }
 }
 
+/// The segments of each group. In first-ready mode, where groups are many and small, they lie in one slab.
+fn slabs(config: &RolloutConfig, columns: &Columns) -> Result<Vec<Segments>, RolloutError> {
+    let (groups, each) = (config.effective_groups(), config.segments_per_group);
+    if let Scheduler::Lockstep = config.scheduler {
+        return (0..groups)
+            .map(|_| Slab::new(columns.clone(), each))
+            .collect();
+    }
+    let (slab, bufs) = Slab::new(columns.clone(), groups * each)?;
+    let mut bufs = bufs.into_iter();
+    let group = |_| (slab.clone(), bufs.by_ref().take(each).collect());
+    Ok((0..groups).map(group).collect())
+}
+
 /// What both schedulers start from.
 struct Parts {
     config: RolloutConfig,
     spaces: Arc<Spaces>,
     columns: Columns,
-    slabs: Vec<(Arc<Slab>, Vec<SegmentBuf>)>,
+    slabs: Vec<Segments>,
     runners: Vec<Runner>,
     beacons: Arc<Beacons>,
     course: Course,

@@ -16,7 +16,7 @@ use hotloop_rollout::protocol::{
 };
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
-use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -237,7 +237,7 @@ fn a_thing_handed_to_a_task_arrives_early_or_late() {
         };
         let item = Arc::new(Watched::new());
         item.add();
-        place.give(item).ok().expect("the place is empty");
+        assert!(place.give(item).is_none(), "the place is empty");
         place.close();
         assert!(matches!(
             task.join().expect("the task ends"),
@@ -270,26 +270,26 @@ fn closing_lets_a_task_go_that_was_given_nothing() {
 fn a_handed_thing_wakes_a_task_that_waits() {
     model(3, || {
         let place = Arc::new(Handoff::new());
+        let taken = Arc::new(AtomicUsize::new(0));
         let task = {
-            let place = place.clone();
+            let (place, taken) = (place.clone(), taken.clone());
             thread::spawn(move || {
                 block_on(async {
-                    let mut sum = 0;
-                    for _ in 0..2 {
-                        sum += poll_fn(|cx| place.poll_take(cx)).await.expect("not closed");
+                    for item in 1..3 {
+                        let found = poll_fn(|cx| place.poll_take(cx)).await;
+                        assert_eq!(found, Some(item));
+                        taken.store(item, Ordering::Release);
                     }
-                    sum
                 })
             })
         };
-        let mut item = 1;
-        while item < 3 {
-            match place.give(item) {
-                Ok(()) => item += 1,
-                Err(_) => thread::yield_now(),
+        for item in 1..3 {
+            assert_eq!(place.give(item), None, "the place is empty");
+            while taken.load(Ordering::Acquire) < item {
+                thread::yield_now();
             }
         }
-        assert_eq!(task.join().expect("the task ends"), 3);
+        task.join().expect("the task ends");
     });
 }
 
@@ -306,10 +306,33 @@ fn a_relay_wakes_the_task_that_was_listed() {
             let (place, relay) = (place.clone(), relay.clone());
             thread::spawn(move || block_on(poll_fn(|cx| relay.poll(cx, |_| place.wake()))))
         };
-        place.leave(5).expect("the place is empty");
+        assert_eq!(place.leave(5), None, "the place is empty");
         relay.list(0).expect("room for one");
         relay.run();
         assert_eq!(task.join().expect("the task ends"), Some(5));
+        relay.close();
+        waker.join().expect("the relay ends");
+    });
+}
+
+#[test]
+fn a_relay_that_wakes_by_slices_wakes_all() {
+    model(3, || {
+        let relay = Arc::new(Relay::new(2));
+        let woken = Arc::new(AtomicUsize::new(0));
+        let waker = {
+            let (relay, woken) = (relay.clone(), woken.clone());
+            let wake = move |task| {
+                woken.fetch_add(task, Ordering::AcqRel);
+            };
+            thread::spawn(move || block_on(poll_fn(|cx| relay.poll(cx, &wake))))
+        };
+        relay.list(1).expect("room for two");
+        relay.list(2).expect("room for two");
+        relay.run();
+        while woken.load(Ordering::Acquire) < 3 {
+            thread::yield_now();
+        }
         relay.close();
         waker.join().expect("the relay ends");
     });

@@ -2,13 +2,14 @@
 
 use super::Close;
 use super::seat::Seat;
-use super::sync::{ArrayQueue, AtomicBool, Ordering};
+use super::sync::{AtomicBool, Ordering, Place};
 use std::task::{Context, Poll};
 
-/// A place for one thing, at which one task waits.
+/// A place for one thing, at which one task waits. All of it lies in one cache line, since there may be
+/// thousands that are used in turn.
 #[derive(Debug)]
 pub struct Handoff<T> {
-    item: ArrayQueue<T>,
+    item: Place<T>,
     seat: Seat,
     closed: AtomicBool,
 }
@@ -23,22 +24,23 @@ impl<T> Handoff<T> {
     /// An empty place.
     pub fn new() -> Self {
         Self {
-            item: ArrayQueue::new(1),
+            item: Place::empty(),
             seat: Seat::default(),
             closed: AtomicBool::new(false),
         }
     }
 
-    /// Gives a thing to the task. Returned if there is one already.
-    pub fn give(&self, item: T) -> Result<(), T> {
-        self.leave(item)?;
+    /// Gives a thing to the task. The one that was there is returned.
+    pub fn give(&self, item: T) -> Option<T> {
+        let before = self.leave(item);
         self.wake();
-        Ok(())
+        before
     }
 
-    /// Leaves a thing for the task, which is to be [woken](Handoff::wake) later.
-    pub fn leave(&self, item: T) -> Result<(), T> {
-        self.item.push(item)
+    /// Leaves a thing for the task, which is to be [woken](Handoff::wake) later. The one that was there is
+    /// returned.
+    pub fn leave(&self, item: T) -> Option<T> {
+        self.item.put(item)
     }
 
     /// Wakes the task.
@@ -52,7 +54,7 @@ impl<T> Handoff<T> {
         if self.closed.load(Ordering::Acquire) {
             return Poll::Ready(None);
         }
-        match self.item.pop() {
+        match self.item.take() {
             Some(item) => Poll::Ready(Some(item)),
             None => Poll::Pending,
         }

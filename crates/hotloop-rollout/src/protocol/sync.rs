@@ -15,7 +15,42 @@ pub(crate) use loom::sync::{
 };
 
 #[cfg(feature = "loom")]
-pub use model::ArrayQueue;
+pub use model::{ArrayQueue, Place};
+
+/// Room for one thing, that of a pointer: putting and taking are one atomic exchange.
+#[cfg(not(feature = "loom"))]
+pub struct Place<T>(crossbeam_utils::atomic::AtomicCell<Option<T>>);
+
+#[cfg(not(feature = "loom"))]
+impl<T> std::fmt::Debug for Place<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Place")
+    }
+}
+
+#[cfg(not(feature = "loom"))]
+impl<T> Place<T> {
+    /// Nothing yet.
+    pub fn empty() -> Self {
+        const {
+            assert!(
+                crossbeam_utils::atomic::AtomicCell::<Option<T>>::is_lock_free(),
+                "only what is as small as a pointer is exchanged without a lock"
+            )
+        }
+        Self(crossbeam_utils::atomic::AtomicCell::new(None))
+    }
+
+    /// Puts a thing there, and returns the one that was.
+    pub fn put(&self, item: T) -> Option<T> {
+        self.0.swap(Some(item))
+    }
+
+    /// Takes the thing that is there.
+    pub fn take(&self) -> Option<T> {
+        self.0.take()
+    }
+}
 
 /// Locks `mutex`. The states kept under locks here are whole at every moment, so a panic elsewhere
 /// does not spoil them.
@@ -90,6 +125,29 @@ mod model {
         pub fn is_empty(&self) -> bool {
             let full = |(state, _): &(AtomicUsize, _)| state.load(Ordering::Acquire) == FULL;
             !self.slots.iter().any(full)
+        }
+    }
+
+    /// As the real one: an exchange is atomic, and synchronizes with the one before it.
+    #[derive(Debug)]
+    pub struct Place<T>(ArrayQueue<T>);
+
+    impl<T> Place<T> {
+        pub fn empty() -> Self {
+            Self(ArrayQueue::new(1))
+        }
+
+        pub fn put(&self, item: T) -> Option<T> {
+            let before = self.0.pop();
+            assert!(
+                self.0.push(item).is_ok(),
+                "one thread at a time puts things"
+            );
+            before
+        }
+
+        pub fn take(&self) -> Option<T> {
+            self.0.pop()
         }
     }
 

@@ -82,7 +82,9 @@ impl Columns {
             valid: column(rows, 1)?,
             starts: column(rows, 1)?,
             states: column(steps.div_ceil(state.every), state.bytes)?,
-            bytes: end,
+            // An odd number of cache lines: were it a multiple of a large power of two, the same rows of all
+            // segments would share few places of a cache.
+            bytes: end | ALIGNMENT,
         })
     }
 

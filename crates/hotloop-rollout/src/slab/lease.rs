@@ -74,7 +74,8 @@ impl Lender {
             Arc::ptr_eq(&buf.slab, &self.slab),
             "the actors' tokens reach the memory of this slab only"
         );
-        let segment = buf.index;
+        // A group has no more than that: see `RolloutConfig::validate`.
+        let segment = buf.index as u16;
         // Locked away before anybody is told, so that no borrow of it can exist during the turn.
         self.lent = Some(buf);
         self.rendezvous.announce(Turn {
@@ -147,9 +148,11 @@ impl BlockTurn<'_> {
         // announcement and the arrival, as releases, order our accesses between those of the worker.
         // Other actors of the group have other lanes, and `&mut self` allows one borrow at a time.
         unsafe {
-            token
-                .slab
-                .block_rows(self.turn.segment, self.turn.row as usize, &token.lanes)
+            token.slab.block_rows(
+                self.turn.segment.into(),
+                self.turn.row as usize,
+                &token.lanes,
+            )
         }
     }
 
@@ -158,7 +161,7 @@ impl BlockTurn<'_> {
         assert!(self.turn.errand == Errand::Reset, "the turn is not a reset");
         let token = &*self.token;
         // SAFETY: as in `step_rows`.
-        unsafe { token.slab.first_row(self.turn.segment, &token.lanes) }
+        unsafe { token.slab.first_row(self.turn.segment.into(), &token.lanes) }
     }
 }
 

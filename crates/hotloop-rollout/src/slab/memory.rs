@@ -1,4 +1,4 @@
-//! The segments of a group: one allocation each, and the token that owns it.
+//! Segments, side by side in one allocation, and the token that owns one.
 
 use super::columns::{ALIGNMENT, Columns};
 use crate::RolloutError;
@@ -9,12 +9,12 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The memory of one group's segments.
+/// The memory of some segments.
 #[derive(Debug)]
 pub(crate) struct Slab {
     columns: Columns,
     layout: Layout,
-    segments: Vec<NonNull<u8>>,
+    memory: NonNull<u8>,
 }
 
 // SAFETY: the memory is plain bytes that belong to no thread. Which thread reads or writes them is
@@ -25,11 +25,9 @@ unsafe impl Sync for Slab {}
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        for &segment in &self.segments {
-            // SAFETY: every pointer came from `alloc_zeroed` with this layout, and is freed once. All
-            // tokens hold the slab in an `Arc`, so none is left.
-            unsafe { dealloc(segment.as_ptr(), self.layout) }
-        }
+        // SAFETY: the pointer came from `alloc_zeroed` with this layout, and is freed once. All tokens
+        // hold the slab in an `Arc`, so none is left.
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) }
     }
 }
 
@@ -46,25 +44,22 @@ impl Slab {
         columns: Columns,
         segments: usize,
     ) -> Result<(Arc<Self>, Vec<SegmentBuf>), RolloutError> {
+        let needed = columns.bytes().saturating_mul(segments);
         let too_much = || RolloutError::Memory {
-            needed: columns.bytes().saturating_mul(segments),
+            needed,
             available: 0,
         };
-        let layout = Layout::from_size_align(columns.bytes().max(ALIGNMENT), ALIGNMENT)
-            .map_err(|_| too_much())?;
-        let mut slab = Self {
-            columns: columns.clone(),
+        let layout =
+            Layout::from_size_align(needed.max(ALIGNMENT), ALIGNMENT).map_err(|_| too_much())?;
+        let count = u32::try_from(segments).map_err(|_| too_much())?;
+        // SAFETY: the layout's size is not zero.
+        let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(too_much)?;
+        let slab = Arc::new(Self {
+            columns,
             layout,
-            segments: Vec::with_capacity(segments),
-        };
-        for _ in 0..segments {
-            // SAFETY: the layout's size is not zero.
-            let memory = unsafe { alloc_zeroed(layout) };
-            slab.segments
-                .push(NonNull::new(memory).ok_or_else(too_much)?);
-        }
-        let slab = Arc::new(slab);
-        let bufs = (0..segments as u16)
+            memory,
+        });
+        let bufs = (0..count)
             .map(|index| SegmentBuf {
                 slab: slab.clone(),
                 index,
@@ -77,23 +72,30 @@ impl Slab {
         &self.columns
     }
 
+    /// Where a segment begins.
+    #[inline]
+    fn start(&self, segment: u32) -> usize {
+        segment as usize * self.columns.bytes()
+    }
+
     /// `len` elements of the column at byte `offset` of a segment, from element `start`.
     ///
     /// # Safety
-    /// The elements must lie inside the column, and nobody may write them during `'a`.
+    /// The segment must be one of the slab, the elements must lie inside the column, and nobody may write them during `'a`.
     #[inline]
     unsafe fn read<'a, T: Column>(
         &self,
-        segment: u16,
+        segment: u32,
         offset: usize,
         start: usize,
         len: usize,
     ) -> &'a [T] {
         debug_assert!(offset + (start + len) * size_of::<T>() <= self.columns.bytes());
-        // SAFETY: inside the allocation by the caller's word; columns are aligned to 64 bytes; the
-        // bytes are initialised (zeroed at the start) and any bits are a `T`.
+        // SAFETY: inside the allocation by the caller's word, whose segment is one of this slab; segments
+        // and columns are aligned to 64 bytes; the bytes are initialised (zeroed at the start) and any bits
+        // are a `T`.
         unsafe {
-            let column = self.segments[segment as usize].as_ptr().add(offset);
+            let column = self.memory.as_ptr().add(self.start(segment) + offset);
             std::slice::from_raw_parts(column.cast::<T>().add(start), len)
         }
     }
@@ -105,7 +107,7 @@ impl Slab {
     #[inline]
     unsafe fn write<'a, T: Column>(
         &self,
-        segment: u16,
+        segment: u32,
         offset: usize,
         start: usize,
         len: usize,
@@ -113,7 +115,7 @@ impl Slab {
         debug_assert!(offset + (start + len) * size_of::<T>() <= self.columns.bytes());
         // SAFETY: as in `read`; exclusive by the caller's word.
         unsafe {
-            let column = self.segments[segment as usize].as_ptr().add(offset);
+            let column = self.memory.as_ptr().add(self.start(segment) + offset);
             std::slice::from_raw_parts_mut(column.cast::<T>().add(start), len)
         }
     }
@@ -121,13 +123,13 @@ impl Slab {
     /// What a block of `lanes` works on when it steps with the decisions of row `t`.
     ///
     /// # Safety
-    /// `t` and `lanes` must lie inside the segment, and during `'a` nobody else may touch what this
+    /// The segment must be one of the slab, `t` and `lanes` must lie inside it, and during `'a` nobody else may touch what this
     /// returns: of these lanes, everything of row `t` but log-probabilities and values, and
     /// observations, masks and `valid` of row `t + 1`.
     #[inline]
     pub(super) unsafe fn block_rows<'a>(
         &self,
-        segment: u16,
+        segment: u32,
         t: usize,
         lanes: &Range<usize>,
     ) -> BlockRows<'a> {
@@ -167,7 +169,7 @@ impl Slab {
     /// # Safety
     /// As [`Slab::block_rows`]: nobody else may touch observations, masks and `valid` of these lanes
     /// in row 0 during `'a`.
-    pub(super) unsafe fn first_row<'a>(&self, segment: u16, lanes: &Range<usize>) -> FirstRow<'a> {
+    pub(super) unsafe fn first_row<'a>(&self, segment: u32, lanes: &Range<usize>) -> FirstRow<'a> {
         let c = &self.columns;
         debug_assert!(lanes.end <= c.lanes);
         let (n, at) = (lanes.len(), lanes.start);
@@ -225,7 +227,7 @@ pub(crate) struct DecisionRow<'a> {
 #[derive(Debug)]
 pub(crate) struct SegmentBuf {
     pub(super) slab: Arc<Slab>,
-    pub(super) index: u16,
+    pub(super) index: u32,
 }
 
 /// Makes readers of a column's first rows: name, element, rows there are, elements of a lane.
