@@ -428,4 +428,6 @@ fn shuffle(index: &mut [i64], rng: &mut EnvRng) {
 }
 
 #[cfg(test)]
+mod recall_tests;
+#[cfg(test)]
 mod tests;

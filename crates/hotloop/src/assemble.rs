@@ -140,7 +140,7 @@ pub(crate) fn learner(config: &Config) -> LearnerSpec {
             Mode::Overlap => 1,
             Mode::Async => config.rollout.max_staleness,
         },
-        recall: None,
+        recall: recall::sequences(config),
         epochs: algo.epochs,
         minibatches: algo.minibatches,
         shards: algo.shards,

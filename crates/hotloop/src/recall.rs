@@ -4,7 +4,7 @@ use crate::Error;
 use crate::assemble::beyond;
 use crate::config::{Config, Recurrent};
 use hotloop_learn::net::{CellKind, RecurrentSpec};
-use hotloop_learn::{StateStore, tch::Device};
+use hotloop_learn::{Recall, StateStore, tch::Device};
 use hotloop_rollout::StateColumn;
 
 /// The recurrent cell of a network.
@@ -23,6 +23,14 @@ pub(crate) fn cell(config: &Config) -> Option<RecurrentSpec> {
 /// Elements of what a network remembers of one lane; `None` if it remembers nothing.
 fn width(config: &Config) -> Option<usize> {
     cell(config).map(|spec| spec.state(config.network.shared))
+}
+
+/// The sequences that a learner trains over.
+pub(crate) fn sequences(config: &Config) -> Option<Recall> {
+    width(config).map(|state| Recall {
+        length: config.sequence(),
+        state,
+    })
 }
 
 /// The states that segments keep.

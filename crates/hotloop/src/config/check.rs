@@ -41,7 +41,6 @@ impl Config {
             self.check_algo(),
             self.check_vtrace(),
             self.check_rest(),
-            settled.check_unbuilt(),
             settled.check_fit(),
         ];
         for check in checks {
@@ -129,17 +128,6 @@ impl Config {
         )
     }
 
-    /// Refuses what has a key, but nothing behind it yet.
-    fn check_unbuilt(&self) -> Check {
-        let network = &self.network;
-        let waiting = [("network.recurrent", network.recurrent == Recurrent::None)];
-        waiting.into_iter().try_for_each(|(key, as_before)| {
-            let reason =
-                || "this version of hotloop has only the key; leave it at its default".into();
-            conflict(key, !as_before, reason)
-        })
-    }
-
     fn check_network(&self) -> Check {
         let hidden = &self.network.hidden;
         range(
@@ -221,7 +209,13 @@ impl Config {
             "algo.sequence",
             algo.sequence <= 1 << 20,
             "0 (the horizon) to 1048576",
-        )
+        )?;
+        conflict("algo.sequence", self.sequence() > self.rollout.horizon, || {
+            format!(
+                "is longer than rollout.horizon = {}; sequences lie within one rollout",
+                self.rollout.horizon
+            )
+        })
     }
 
     fn check_rest(&self) -> Check {

@@ -5,6 +5,7 @@ const PRESETS: &[(&str, &str)] = &[
     ("acrobot", include_str!("acrobot.toml")),
     ("bench", include_str!("bench.toml")),
     ("cartpole", include_str!("cartpole.toml")),
+    ("cartpole-hidden", include_str!("cartpole-hidden.toml")),
     ("minatar-asterix", include_str!("minatar-asterix.toml")),
     ("minatar-breakout", include_str!("minatar-breakout.toml")),
     ("minatar-freeway", include_str!("minatar-freeway.toml")),
@@ -19,6 +20,7 @@ const PRESETS: &[(&str, &str)] = &[
         include_str!("mountain-car-continuous.toml"),
     ),
     ("pendulum", include_str!("pendulum.toml")),
+    ("t-maze", include_str!("t-maze.toml")),
 ];
 
 /// The names of all presets.
