@@ -1,4 +1,5 @@
-//! Forward and gradient throughput of the actor-critic perceptron on one core, fast and plain.
+//! Forward and gradient throughput of actor-critic networks on one core: perceptrons, fast and plain, and those on
+//! images.
 //!
 //! `cargo bench -p hotloop-learn --bench kernels`. Elements are rows (samples); 4 → 64 → 64 → 2
 //! costs 4,480 multiply-adds per row and tower forwards (with its head), about three times that with
@@ -8,12 +9,14 @@
 #![expect(missing_docs, reason = "criterion's macro makes a public function")]
 
 use criterion::{Bencher, Criterion, Throughput, criterion_group, criterion_main};
+use hotloop_env::{FeatureSpec, ImageLayout, Layout, Space};
 use hotloop_learn::{
     algo::{BoundLoss, LossContext, Minibatch, Ppo, Progress},
     device,
     dist::{Choice, HeadSpec},
     kernels,
-    net::{Activation, ActorCritic, MlpSpec},
+    net::{Activation, ActorCritic, Encoder, ImageNet, Mlp, MlpSpec, NetworkSpec, Outputs},
+    objective::Loss,
     optim::{Adam, AdamSpec},
     params::Params,
 };
@@ -135,6 +138,55 @@ fn networks(c: &mut Criterion) {
     }
 }
 
+/// The networks on images, policy and value on one of them.
+fn images(c: &mut Criterion) {
+    device::tune_allocator();
+    device::set_threads_once();
+    let top = Mlp {
+        hidden: vec![],
+        activation: Activation::Relu,
+    };
+    for (what, image, [height, width, channels], n) in [
+        ("small-cnn", ImageNet::Small, [10, 10, 6], 1024),
+        ("nature-cnn", ImageNet::Nature, [84, 84, 4], 64),
+        ("impala-resnet", ImageNet::ImpalaResnet, [84, 84, 4], 16),
+    ] {
+        let space = Space::image([height, width, channels], ImageLayout::Hwc);
+        let net = ActorCritic::new(NetworkSpec {
+            inputs: FeatureSpec::new(&Layout::new(&space).expect("an image is a space")),
+            body: Arc::new(Encoder {
+                image: Some(image),
+                top: top.clone(),
+            }),
+            recurrent: None,
+            shared: true,
+            head: HeadSpec::categorical(6),
+            fast: true,
+        });
+        let net = net.expect("the images fit");
+        let params = net.init(1, Device::Cpu).expect("the host has memory");
+        let mut grads = Params::zeros(Arc::clone(net.layout()), Device::Cpu);
+        let features = net.spec().inputs.len() as i64;
+        let x = Tensor::rand([n, features], (Kind::Float, Device::Cpu));
+        let loss = |o: &Outputs| {
+            let total = o.head.square().sum(Kind::Float) + o.value.square().sum(Kind::Float);
+            Ok(Loss::new(total, &[]))
+        };
+        let mut group = c.benchmark_group(what);
+        group.throughput(Throughput::Elements(n as u64));
+        group.bench_function(format!("forward {n}"), |b| {
+            timed(b, || net.forward(&params, black_box(&x)).expect("fits"));
+        });
+        group.bench_function(format!("gradient {n}"), |b| {
+            timed(b, || {
+                net.gradient(&params, black_box(&x), None, &loss, &mut grads)
+                    .expect("fits")
+            });
+        });
+        group.finish();
+    }
+}
+
 fn small(c: &mut Criterion) {
     let mut group = c.benchmark_group("kernels");
     let mut x: Vec<f32> = (0..65_536).map(|i| (i as f32 * 0.37).sin()).collect();
@@ -180,5 +232,5 @@ fn quick() -> Criterion {
         .measurement_time(Duration::from_secs(1))
 }
 
-criterion_group! { name = benches; config = quick(); targets = networks, small }
+criterion_group! { name = benches; config = quick(); targets = networks, images, small }
 criterion_main!(benches);
