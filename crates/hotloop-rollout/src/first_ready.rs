@@ -326,7 +326,9 @@ impl Worker {
         for baton in &mut self.batons {
             baton.choose_call(&mut newest, &hub.config);
         }
-        self.batons.sort_unstable_by_key(|baton| baton.call);
+        // In the order of blocks, so that memory is walked through and not jumped about in.
+        self.batons
+            .sort_unstable_by_key(|baton| (baton.call, baton.block));
         let mut first = None;
         if let Some(log) = &mut log {
             for batons in self.batons.chunk_by(|a, b| a.call == b.call) {
@@ -341,9 +343,9 @@ impl Worker {
     /// Decides on the rows at hand and sends their blocks on. `number` is that of their first batch.
     fn finish(&mut self, number: u64) -> Result<(), RolloutError> {
         self.decide(number)?;
-        while let Some(baton) = self.batons.pop() {
-            self.send_on(baton);
-        }
+        let mut batons = std::mem::take(&mut self.batons);
+        batons.drain(..).for_each(|baton| self.send_on(baton));
+        self.batons = batons;
         self.floor.relays[self.index].run();
         Ok(())
     }

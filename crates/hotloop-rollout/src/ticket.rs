@@ -71,12 +71,15 @@ impl Right {
         newest: &mut Newest<'_>,
         config: &RolloutConfig,
     ) -> Call {
-        let version = match self.acting {
-            Acting::At(version) => version,
-            Acting::Newest => newest.get(),
+        let (version, stale) = match self.acting {
+            Acting::At(version) => (version, false),
+            Acting::Newest => {
+                let version = newest.get();
+                let age = |buf: &SegmentBuf| version.saturating_sub(buf.versions()[0]);
+                let limit = config.max_staleness.filter(|_| t > 0);
+                (version, limit.is_some_and(|limit| age(buf) >= limit))
+            }
         };
-        let age = version.saturating_sub(if t > 0 { buf.versions()[0] } else { version });
-        let stale = config.max_staleness.is_some_and(|limit| age >= limit);
         buf.set_version(t, version);
         Call {
             version,
