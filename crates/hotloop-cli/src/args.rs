@@ -73,6 +73,12 @@ pub(crate) struct TrainArgs {
     /// Stop once an evaluation during training reaches this mean return (see eval.every)
     #[arg(long, value_name = "RETURN", allow_hyphen_values = true)]
     pub(crate) until_return: Option<String>,
+    /// Write what depends on who is faster into this file, for --replay-schedule
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "replay_schedule"])]
+    pub(crate) record_schedule: Option<PathBuf>,
+    /// Do again what was recorded: the same configuration ends with the same weights
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    pub(crate) replay_schedule: Option<PathBuf>,
     /// End standard output with one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -292,6 +292,44 @@ fn br_50_ctrl_c_in_async_mode_keeps_what_was_learned() {
 }
 
 #[test]
+fn a_recorded_schedule_is_replayed_to_the_same_weights() {
+    let dir = tempfile::tempdir().unwrap();
+    for scheduler in ["lockstep", "first-ready"] {
+        let scheduler = format!("rollout.scheduler={scheduler}");
+        let settings = [
+            "--steps",
+            "2000",
+            "--set",
+            "rollout.mode=async",
+            "--set",
+            &scheduler,
+            "--json",
+        ];
+        let record = train(
+            dir.path(),
+            &[&settings[..], &["--record-schedule", "s"]].concat(),
+        );
+        assert_eq!(record.code, 0, "{record:?}");
+        for free in [&[][..], &["--set", "checkpoint.every=3"]] {
+            let replay = [&settings[..], &["--replay-schedule", "s"], free].concat();
+            let replay = train(dir.path(), &replay);
+            assert_eq!(replay.code, 0, "{replay:?}");
+            for key in ["weights_hash", "updates", "env_steps", "episodes"] {
+                assert_eq!(json(&record)[key], json(&replay)[key], "{key}: {replay:?}");
+            }
+        }
+        let other = [
+            &settings[..],
+            &["--replay-schedule", "s", "--set", "algo.gamma=0.5"],
+        ]
+        .concat();
+        let other = train(dir.path(), &other);
+        assert_eq!(other.code, 2, "{other:?}");
+        assert!(other.stderr.contains("algo.gamma"), "{other:?}");
+    }
+}
+
+#[test]
 fn a_directory_in_place_of_the_metrics_is_refused_before_anything_steps() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(

@@ -33,6 +33,14 @@ pub enum Error {
         /// What does not fit, and what to do.
         reason: String,
     },
+    /// A schedule that cannot be recorded or replayed.
+    #[error("schedule {}: {reason}", path.display())]
+    Schedule {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
     /// More memory than there is.
     #[error(
         "{what} of this run take {} MiB, but only {} MiB are available; use {instead}",
@@ -63,7 +71,10 @@ impl Error {
     /// rather than failed (1).
     pub fn is_usage(&self) -> bool {
         match self {
-            Error::Config(_) | Error::Run { .. } | Error::Memory { .. } => true,
+            Error::Config(_)
+            | Error::Run { .. }
+            | Error::Schedule { .. }
+            | Error::Memory { .. } => true,
             Error::Learn(error) => {
                 matches!(error, LearnError::Device { .. } | LearnError::Spec { .. })
             }

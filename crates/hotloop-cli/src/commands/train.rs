@@ -30,6 +30,12 @@ pub(crate) fn train(
     if let Some(run) = &args.resume {
         builder = builder.resume(run);
     }
+    if let Some(file) = &args.record_schedule {
+        builder = builder.record_schedule(file);
+    }
+    if let Some(file) = &args.replay_schedule {
+        builder = builder.replay_schedule(file);
+    }
     let trainer = builder.build().map_err(Failure::input)?;
     let report = trainer.train().map_err(|error| match error.is_usage() {
         true => Failure::input(error),

@@ -35,7 +35,7 @@ impl Config {
     }
 
     /// The value of a key; none if it is not set.
-    pub(super) fn value(&self, path: &str) -> Option<Value> {
+    pub(crate) fn value(&self, path: &str) -> Option<Value> {
         let table = Value::Table(Table::try_from(self).ok()?);
         path.split('.')
             .try_fold(&table, |value, name| value.get(name))

@@ -6,6 +6,7 @@ use crate::config::{Config, Origins};
 use crate::{Error, StopHandle, agent, assemble};
 use hotloop_env::Registry;
 use hotloop_learn::{ActorCritic, Algorithm, Body, Learner, device};
+use hotloop_rollout::{Schedule, ScheduleFile};
 use hotloop_telemetry::{RunDir, Sink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +23,16 @@ pub struct TrainerBuilder {
     sinks: Vec<Box<dyn Sink>>,
     algorithm: Option<Arc<dyn Algorithm>>,
     network: Option<Arc<dyn Body>>,
+    schedule: Chosen,
+}
+
+/// What is to be done with the schedule of the run.
+#[derive(Default)]
+enum Chosen {
+    #[default]
+    Nothing,
+    Record(PathBuf),
+    Replay(PathBuf),
 }
 
 impl TrainerBuilder {
@@ -68,6 +79,20 @@ impl TrainerBuilder {
         self
     }
 
+    /// Writes what depends on who is faster into this file: which lanes were inferred together and with which
+    /// version, and in which order segments were trained on.
+    pub fn record_schedule(mut self, file: impl Into<PathBuf>) -> Self {
+        self.schedule = Chosen::Record(file.into());
+        self
+    }
+
+    /// Does again what [`record_schedule`](Self::record_schedule) wrote. With the same configuration the run
+    /// ends with the same weights.
+    pub fn replay_schedule(mut self, file: impl Into<PathBuf>) -> Self {
+        self.schedule = Chosen::Replay(file.into());
+        self
+    }
+
     /// An algorithm of your own in place of the configured one.
     pub fn algorithm(mut self, algorithm: impl Algorithm + 'static) -> Self {
         self.algorithm = Some(Arc::new(algorithm));
@@ -97,6 +122,7 @@ impl TrainerBuilder {
             sinks,
             algorithm,
             network,
+            schedule,
         } = self;
         config.validate(&registry, &origins)?;
         let device = device::open(&config.device)?;
@@ -104,6 +130,7 @@ impl TrainerBuilder {
         let spec = spec.clone();
         let config = config.settled(&spec);
         let algorithm = algorithm.unwrap_or_else(|| assemble::algorithm(&config));
+        let schedule = schedule.of(&config, resume.as_deref())?;
         if resume.is_none() {
             // Without one given, it will be one in there.
             RunDir::check(run_dir.as_deref().unwrap_or(Path::new("runs/new")))?;
@@ -138,9 +165,50 @@ impl TrainerBuilder {
             place,
             algorithm,
             learner,
+            schedule,
             stop,
             sinks,
         })
+    }
+}
+
+/// Keys that a replay may set otherwise: they change no update.
+const FREE_IN_A_REPLAY: &[&str] = &[
+    "steps",
+    "threads",
+    "until_return",
+    "eval.every",
+    "eval.episodes",
+    "eval.envs",
+    "checkpoint.every",
+];
+
+impl Chosen {
+    /// The schedule of a run with this configuration.
+    fn of(self, config: &Config, resumed: Option<&Path>) -> Result<Schedule, Error> {
+        let file = |path| {
+            let keys = Config::keys().into_iter().map(|key| key.path);
+            let keys = keys.filter(|key| !FREE_IN_A_REPLAY.contains(&key.as_str()));
+            let settings = keys.filter_map(|key| {
+                let value = config.value(&key)?.to_string();
+                Some((key, value))
+            });
+            ScheduleFile {
+                path,
+                settings: settings.collect(),
+            }
+        };
+        match (self, resumed) {
+            (Self::Nothing, _) => Ok(Schedule::Free),
+            (_, Some(path)) => Err(Error::Run {
+                path: path.to_path_buf(),
+                reason: "a run that goes on cannot be recorded or replayed: the checkpoint that it goes \
+                         on from is written over by its next; record a new run"
+                    .into(),
+            }),
+            (Self::Record(path), None) => Ok(Schedule::Record(file(path))),
+            (Self::Replay(path), None) => Ok(Schedule::Replay(file(path))),
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::{Error, StopHandle, threads};
 use hotloop_env::{EnvOptions, EnvSpec, Spaces};
 use hotloop_learn::{Algorithm, Learner};
+use hotloop_rollout::Schedule;
 use hotloop_telemetry::{RunDir, Sink};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -93,6 +94,7 @@ pub struct Trainer {
     place: Place,
     algorithm: Arc<dyn Algorithm>,
     learner: Learner,
+    schedule: Schedule,
     stop: StopHandle,
     sinks: Vec<Box<dyn Sink>>,
 }

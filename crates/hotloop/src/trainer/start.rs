@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::{Error, assemble, recall, system};
 use hotloop_learn::{Actor, ActorPolicy, Learner, PolicyStore, device};
 use hotloop_math::SystemClock;
-use hotloop_rollout::{Policy, Rollout, RolloutError, Snapshot};
+use hotloop_rollout::{Policy, Rollout, RolloutConfig, RolloutError, Snapshot};
 use hotloop_telemetry::{Manifest, MetricsFile, Reporter, Run, RunDir};
 use std::path::Path;
 use std::sync::Arc;
@@ -36,11 +36,15 @@ impl Training {
             place,
             algorithm,
             mut learner,
+            schedule,
             stop,
             mut sinks,
         } = trainer;
         let store = Arc::new(PolicyStore::new());
-        let mut settings = assemble::rollout(&config);
+        let mut settings = RolloutConfig {
+            schedule,
+            ..assemble::rollout(&config)
+        };
         let (place, from) = match place {
             Place::Resumed(run, loaded) => {
                 loaded.publish(&run.checkpoints(), &mut learner, &store)?;
@@ -179,7 +183,8 @@ fn write_manifest(
     Ok(manifest.write(&run.manifest())?)
 }
 
-/// Says which settings have to stay if the lanes of a checkpoint do not fit.
+/// Says which settings have to stay if the lanes of a checkpoint do not fit, and that a schedule which
+/// cannot be used is its user's to mend.
 fn misfit<E>(resumed: Result<&Path, E>, error: RolloutError) -> Error {
     match (resumed, error) {
         (Ok(path), error @ RolloutError::Snapshot(_)) => Error::Run {
@@ -189,6 +194,7 @@ fn misfit<E>(resumed: Result<&Path, E>, error: RolloutError) -> Error {
                  start a new run"
             ),
         },
+        (_, RolloutError::Schedule { path, reason }) => Error::Schedule { path, reason },
         (_, error) => error.into(),
     }
 }
