@@ -6,7 +6,7 @@
 use crate::config::{Config, Mode, Origins};
 use crate::{Error, ThreadTime, Trainer, assemble, recall, threads};
 use hotloop_env::{EnvOptions, EnvRng, EnvSpec, LeafKind, Registry, Spaces, Stream};
-use hotloop_learn::{Actor, ActorPolicy, Choice, Learner, PolicyStore, device};
+use hotloop_learn::{Actor, ActorPolicy, Choice, Learner, LearnerSpec, PolicyStore, device};
 use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -70,8 +70,13 @@ impl<'a> Bench<'a> {
     }
 
     fn learner(&self) -> Result<Learner, Error> {
+        // The learner is measured with one batch again and again, which is not to grow too old.
+        let spec = LearnerSpec {
+            max_staleness: u64::from(u32::MAX),
+            ..assemble::learner(&self.config)
+        };
         Ok(Learner::new(
-            assemble::learner(&self.config),
+            spec,
             assemble::network(&self.config, &self.spaces, None)?,
             assemble::algorithm(&self.config),
             &self.spaces,
