@@ -24,5 +24,6 @@ pub fn registry() -> Registry {
     registry.add(mirror());
     registry.add(Script::new(&[5.0, -3.0, 0.0, 10.0]).spec());
     registry.add(uneven());
+    hotloop_synthetic::register(&mut registry);
     registry
 }

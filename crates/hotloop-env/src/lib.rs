@@ -37,6 +37,7 @@ mod error;
 mod feature_spec;
 mod features;
 mod finite;
+mod lanes;
 mod layout;
 mod observation;
 mod options;
@@ -61,12 +62,13 @@ pub use env::{Env, ResetCtx, VectorEnv};
 pub use error::{Cause, EnvError, Fault, FaultPhase};
 pub use feature_spec::{FeatureKind, FeatureLeaf, FeatureSpec};
 pub use features::FeaturePlan;
+pub use lanes::{LaneStates, LaneTotals};
 pub use layout::{Layout, Leaf, LeafId, LeafKind, Spaces};
 pub use observation::{LeafMut, ObservationBuf, ObservationMut};
 pub use options::{EnvOptions, OptionValue};
 pub use registry::Registry;
 pub use rng::{EnvRng, Philox, Script, Stream};
-pub use rows::{LaneStates, LaneTotals, Rows, RowsParts, Turn, end_flags};
+pub use rows::{Rows, RowsParts, Turn, end_flags};
 pub use space::{
     Bound, BoxSpace, Discrete, ImageLayout, MultiBinary, MultiDiscrete, Space, SpaceError, rescale,
 };

@@ -6,8 +6,8 @@
 mod common;
 use common::*;
 use hotloop_env::{
-    ActionView, AsyncCopies, AsyncEnv, Block, Env, EnvError, EnvRng, FaultPhase, ObservationMut,
-    ResetCtx, Space, Transition,
+    ActionView, AsyncCopies, AsyncEnv, Block, Cause, Env, EnvError, EnvRng, FaultPhase,
+    ObservationMut, ResetCtx, Space, Transition,
 };
 use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, Scheduler};
 use std::time::Duration;
@@ -179,9 +179,9 @@ fn br_44_every_grant_is_answered_also_by_a_block_whose_lanes_are_set_aside() {
     let mut taken = [0; 4];
     let mut answered = [0; 4];
     for round in 0..5 {
-        for group in 0..4 {
+        for (group, taken) in taken.iter_mut().enumerate() {
             for _ in rollout.tickets(group)..2 {
-                taken[group] += u32::from(rollout.grant(group, Acting::At(round)).unwrap());
+                *taken += u32::from(rollout.grant(group, Acting::At(round)).unwrap());
             }
         }
         while answered != taken {
@@ -229,8 +229,13 @@ impl AsyncEnv for Waiting {
     }
 }
 
-fn waiting(latency: impl Fn(usize) -> Duration, scheduler: Scheduler) -> Rollout {
+fn waiting(
+    latency: impl Fn(usize) -> Duration,
+    scheduler: Scheduler,
+    step_deadline: Option<Duration>,
+) -> Rollout {
     let config = RolloutConfig {
+        step_deadline,
         lanes: 8,
         lanes_per_actor: 2,
         groups: 2,
@@ -258,7 +263,7 @@ fn waiting(latency: impl Fn(usize) -> Duration, scheduler: Scheduler) -> Rollout
 #[test]
 fn environments_that_wait_are_stepped_by_either_scheduler() {
     for scheduler in [Scheduler::Lockstep, Scheduler::FirstReady { max_batch: 4 }] {
-        let rollout = waiting(|_| Duration::from_micros(300), scheduler);
+        let rollout = waiting(|_| Duration::from_micros(300), scheduler, None);
         for k in [0, 6] {
             for segment in round(&rollout, 0) {
                 for (row, observation) in observations(&segment).chunks_exact(2).enumerate() {
@@ -276,9 +281,48 @@ fn environments_that_wait_are_stepped_by_either_scheduler() {
 }
 
 #[test]
+fn br_46_either_scheduler_goes_on_after_a_deadline() {
+    for scheduler in [Scheduler::Lockstep, Scheduler::FirstReady { max_batch: 4 }] {
+        let latency = |first| Duration::from_secs(if first == 2 { 1 << 30 } else { 0 });
+        let rollout = waiting(latency, scheduler, Some(Duration::from_millis(5)));
+        let mut hung = 0;
+        for segment in round(&rollout, 0) {
+            for (i, valid) in segment.valid().iter().enumerate() {
+                let lane = segment.first_lane() + i % segment.lanes();
+                let valid_as_expected = match lane {
+                    // Decided on in the first row, and given up; rebuilt, and given up; and so on.
+                    2 | 3 => *valid == 0 || i / segment.lanes() == 6,
+                    _ => *valid == 1,
+                };
+                assert!(
+                    valid_as_expected,
+                    "lane {lane}, row {}",
+                    i / segment.lanes()
+                );
+                hung += usize::from(lane == 2 && *valid == 0);
+            }
+        }
+        assert_eq!(hung, 6);
+        let faults = rollout.faults();
+        for lane in [2, 3] {
+            let faults: Vec<_> = faults.iter().filter(|f| f.lane == lane).collect();
+            assert_eq!(faults.len(), 3, "{faults:?}");
+            for fault in faults {
+                assert_eq!(
+                    (fault.cause, fault.phase),
+                    (Cause::Deadline, FaultPhase::Step)
+                );
+                assert_eq!(fault.message, "no answer within 0.005 s");
+            }
+        }
+        assert_eq!(rollout.statistics().faults.deadlines, 6);
+    }
+}
+
+#[test]
 fn br_49_an_environment_that_never_answers_does_not_hold_up_the_end() {
     for scheduler in [Scheduler::Lockstep, Scheduler::FirstReady { max_batch: 4 }] {
-        let rollout = waiting(|_| Duration::from_secs(1 << 30), scheduler);
+        let rollout = waiting(|_| Duration::from_secs(1 << 30), scheduler, None);
         for group in 0..rollout.groups() {
             rollout.grant(group, Acting::At(0)).unwrap();
         }

@@ -15,7 +15,12 @@ use hotloop_math::Standardizer;
 use hotloop_rollout::{Bounding, Clip};
 use serde::Serialize;
 use std::future::poll_fn;
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+/// How often a wait for environments looks whether the run is to stop.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How an evaluation is made.
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +169,10 @@ pub(crate) fn play_episodes(
     for (lane, &episode) in playing.iter().enumerate() {
         states.restart(lane, episode as u64);
     }
-    driver.turn(block, &mut row.rows(spaces, &mut states, &mut faults), true);
+    let rows = &mut row.rows(spaces, &mut states, &mut faults);
+    if !driver.turn(block, rows, true, &mut patience) {
+        return Ok(None);
+    }
     failures.take(&mut faults)?;
     row.valid.copy_from_slice(&row.next_valid);
 
@@ -188,11 +196,10 @@ pub(crate) fn play_episodes(
             &mut actions[..lanes * spaces.action.record_bytes()],
         )?;
         row.clip(spaces);
-        driver.turn(
-            block,
-            &mut row.rows(spaces, &mut states, &mut faults),
-            false,
-        );
+        let rows = &mut row.rows(spaces, &mut states, &mut faults);
+        if !driver.turn(block, rows, false, &mut patience) {
+            return Ok(None);
+        }
         failures.take(&mut faults)?;
         for lane in 0..lanes {
             // A turn that only started an episode used no decision.
@@ -239,14 +246,39 @@ impl Driver {
         Ok(Self { runtime })
     }
 
-    fn turn(&self, block: &mut Block, rows: &mut Rows<'_>, first: bool) {
+    /// False if the run was stopped while environments were waiting: the turn is not over, and the block
+    /// is not to be used again.
+    fn turn(
+        &self,
+        block: &mut Block,
+        rows: &mut Rows<'_>,
+        first: bool,
+        patience: &mut Patience,
+    ) -> bool {
         match (block, &self.runtime) {
             (Block::Async(block), Some(runtime)) => {
                 block.begin(rows);
-                runtime.block_on(poll_fn(|cx| block.poll(cx, rows)));
+                runtime.block_on(async {
+                    // One of them may never answer.
+                    while timeout(LOOK, poll_fn(|cx| block.poll(cx, rows)))
+                        .await
+                        .is_err()
+                    {
+                        if patience.is_over() {
+                            return false;
+                        }
+                    }
+                    true
+                })
             }
-            (Block::Sync(block), _) if first => block.reset(rows),
-            (Block::Sync(block), _) => block.step(rows),
+            (Block::Sync(block), _) => {
+                if first {
+                    block.reset(rows);
+                } else {
+                    block.step(rows);
+                }
+                true
+            }
             (Block::Async(_), None) => unreachable!("a runtime is made for every block that waits"),
         }
     }
