@@ -1,6 +1,9 @@
 //! The segments that an update is made of, with what it takes to read them.
 
-use crate::normalize::{Normalizer, encode};
+use crate::{
+    learner::UpdateStats,
+    normalize::{Normalizer, encode},
+};
 use hotloop_env::FeaturePlan;
 use hotloop_rollout::Segment;
 
@@ -25,6 +28,33 @@ impl Incoming<'_> {
     /// How many versions older than the learner's that of a row is.
     pub(crate) fn staleness(&self, version: u64) -> u64 {
         self.version.saturating_sub(version)
+    }
+
+    /// How old the valid rows are, and how many too old; the rest is left at its default.
+    pub(crate) fn ages(&self) -> UpdateStats {
+        let (mut stats, mut sum) = (UpdateStats::default(), 0.0);
+        let mut rows = 0;
+        for segment in self.segments {
+            let fresh_from = self.stale_rows(segment);
+            let by_row = segment.valid().chunks_exact(segment.lanes());
+            for (row, (valid, &version)) in by_row
+                .zip(segment.versions())
+                .take(segment.rows())
+                .enumerate()
+            {
+                let valid = valid.iter().filter(|v| **v != 0).count();
+                if row < fresh_from {
+                    stats.stale += valid;
+                } else if valid > 0 {
+                    let age = self.staleness(version);
+                    stats.staleness_max = stats.staleness_max.max(age);
+                    sum += age as f64 * valid as f64;
+                    rows += valid;
+                }
+            }
+        }
+        stats.staleness_mean = sum / rows.max(1) as f64;
+        stats
     }
 }
 

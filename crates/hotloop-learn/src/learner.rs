@@ -7,7 +7,7 @@ use crate::{
     incoming::{Features, Incoming},
     memory,
     net::ActorCritic,
-    normalize::{Normalizer, NormalizerSpec, ValueNormalization, ValueUnit},
+    normalize::{self, Normalizer, NormalizerSpec, ValueNormalization},
     optim::{Adam, AdamCounters, AdamSpec},
     params::Params,
     published::PolicyStore,
@@ -304,7 +304,7 @@ impl Learner {
             epochs,
             skipped: self.adam.counters().skipped,
             values,
-            ..staleness(&incoming)
+            ..incoming.ages()
         })
     }
 
@@ -338,7 +338,7 @@ impl Learner {
         self.normalizer.update_values(targets, self.columns.valid());
         if let Some(unit) = self.normalizer.value_unit() {
             if self.spec.normalize.values == ValueNormalization::PopArt {
-                keep_outputs(&self.params, before, unit)?;
+                normalize::keep_outputs(&self.params, before, unit)?;
             }
             self.columns.normalize_values(unit);
         }
@@ -373,51 +373,6 @@ impl Learner {
         let valid = self.valid.iter().filter(|v| **v != 0).count();
         (drawn, valid as f64)
     }
-}
-
-/// Rescales the last layer of the values so that, in the unit of rewards, they stay as they were: with
-/// `V = σ·n + μ` and `n = w·h + b`, `w' = w·σ/σ'` and `b' = (σ·b + μ − μ')/σ'`.
-fn keep_outputs(params: &Params, old: ValueUnit, new: ValueUnit) -> Result<(), LearnError> {
-    let part = |name: &str| {
-        params.get(name).ok_or_else(|| LearnError::Spec {
-            what: "network",
-            reason: format!("PopArt rescales the parameter {name}, which it does not have"),
-        })
-    };
-    let _guard = tch::no_grad_guard();
-    let scale = f64::from(old.deviation) / f64::from(new.deviation);
-    let shift = (f64::from(old.mean) - f64::from(new.mean)) / f64::from(new.deviation);
-    let _ = part("value.weight")?.shallow_clone().f_mul_scalar_(scale)?;
-    let mut bias = part("value.bias")?.shallow_clone();
-    let _ = bias.f_mul_scalar_(scale)?.f_add_scalar_(shift)?;
-    Ok(())
-}
-
-/// How old the valid rows of an update are.
-fn staleness(incoming: &Incoming<'_>) -> UpdateStats {
-    let (mut stats, mut sum) = (UpdateStats::default(), 0.0);
-    let mut rows = 0;
-    for segment in incoming.segments {
-        let fresh_from = incoming.stale_rows(segment);
-        let by_row = segment.valid().chunks_exact(segment.lanes());
-        for (row, (valid, &version)) in by_row
-            .zip(segment.versions())
-            .take(segment.rows())
-            .enumerate()
-        {
-            let valid = valid.iter().filter(|v| **v != 0).count();
-            if row < fresh_from {
-                stats.stale += valid;
-            } else if valid > 0 {
-                let age = incoming.staleness(version);
-                stats.staleness_max = stats.staleness_max.max(age);
-                sum += age as f64 * valid as f64;
-                rows += valid;
-            }
-        }
-    }
-    stats.staleness_mean = sum / rows.max(1) as f64;
-    stats
 }
 
 /// Fisher and Yates' shuffle, from the end.

@@ -6,7 +6,7 @@
 //! it, in the rollout and here alike. Those of value targets change before the first step of an update,
 //! by the targets that it is about to train on.
 
-use crate::incoming::Incoming;
+use crate::{error::LearnError, incoming::Incoming, params::Params};
 use hotloop_env::{FeaturePlan, end_flags};
 use hotloop_math::{ReturnScaler, RunningMoments, Standardizer, TargetScale};
 use hotloop_rollout::Segment;
@@ -260,6 +260,28 @@ impl Normalizer {
             *v = values;
         }
     }
+}
+
+/// Rescales the last layer of the values so that, in the unit of rewards, they stay as they were: with
+/// `V = σ·n + μ` and `n = w·h + b`, `w' = w·σ/σ'` and `b' = (σ·b + μ − μ')/σ'`.
+pub(crate) fn keep_outputs(
+    params: &Params,
+    old: ValueUnit,
+    new: ValueUnit,
+) -> Result<(), LearnError> {
+    let part = |name: &str| {
+        params.get(name).ok_or_else(|| LearnError::Spec {
+            what: "network",
+            reason: format!("PopArt rescales the parameter {name}, which it does not have"),
+        })
+    };
+    let _guard = tch::no_grad_guard();
+    let scale = f64::from(old.deviation) / f64::from(new.deviation);
+    let shift = (f64::from(old.mean) - f64::from(new.mean)) / f64::from(new.deviation);
+    let _ = part("value.weight")?.shallow_clone().f_mul_scalar_(scale)?;
+    let mut bias = part("value.bias")?.shallow_clone();
+    let _ = bias.f_mul_scalar_(scale)?.f_add_scalar_(shift)?;
+    Ok(())
 }
 
 /// Standardizes by these statistics; before there are any it leaves features as they are, but for the
