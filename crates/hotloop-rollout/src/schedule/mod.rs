@@ -139,7 +139,7 @@ fn own_settings(
     workers: usize,
     resumed: bool,
 ) -> Vec<(String, String)> {
-    let numbers: [(&str, String); 13] = [
+    let all: [(&str, String); 14] = [
         ("env", config.env.clone()),
         ("observations", spaces.observation.describe()),
         ("actions", spaces.action.describe()),
@@ -150,12 +150,12 @@ fn own_settings(
         ("segments_per_group", config.segments_per_group.to_string()),
         ("scheduler", format!("{:?}", config.scheduler)),
         ("seed", config.seed.to_string()),
+        ("bounding", format!("{:?}", config.bounding)),
         ("state", format!("{:?}", config.state)),
         ("workers", workers.to_string()),
         ("resumed", resumed.to_string()),
     ];
-    numbers
-        .into_iter()
+    all.into_iter()
         .map(|(key, value)| (format!("rollout.{key}"), value))
         .collect()
 }

@@ -1,6 +1,7 @@
 //! Lends a segment to a group's actors for one turn.
 
-use super::memory::{BlockRows, FirstRow, SegmentBuf, Slab};
+use super::memory::{BlockRows, FirstRow, Slab};
+use super::segment::SegmentBuf;
 use crate::protocol::event::Event;
 use crate::protocol::rendezvous::{Errand, Rendezvous, Seen, Turn};
 use std::future::poll_fn;

@@ -8,7 +8,9 @@
 mod columns;
 mod lease;
 mod memory;
+mod segment;
 
 pub(crate) use columns::Columns;
 pub(crate) use lease::{BlockToken, BlockTurn, Lender, lease};
-pub(crate) use memory::{BlockRows, FirstRow, SegmentBuf, Slab};
+pub(crate) use memory::{BlockRows, FirstRow, Slab};
+pub(crate) use segment::SegmentBuf;
