@@ -238,6 +238,16 @@ fn check_network(net: &ActorCritic, config: &Config) -> Result<(), Error> {
         .map_err(|error| beyond("the networks", "smaller network.hidden", error))
 }
 
+/// Refuses a batch whose rows do not fit into memory as the network reads them: 4 bytes a feature (an image takes one a
+/// pixel in a segment), once for all rows and as much again for the rows being encoded and drawn.
+pub(crate) fn check_rows(net: &ActorCritic, config: &Config) -> Result<(), Error> {
+    let features = net.spec().inputs.len();
+    let needed = config.largest_batch().saturating_mul(2 * 4 * features);
+    let instead = "fewer rollout.envs or a shorter rollout.horizon";
+    hotloop_rollout::check_memory(needed)
+        .map_err(|error| beyond("the rows of an update", instead, error))
+}
+
 pub(crate) fn beyond(what: &'static str, instead: &'static str, error: RolloutError) -> Error {
     match error {
         RolloutError::Memory { needed, available } => Error::Memory {

@@ -2,8 +2,11 @@
 
 use crate::holds;
 use hotloop::network::{Body, FeatureSpec, Init, LearnError, ParamBuilder, Views};
-use hotloop::{Agent, Choice, EvalPlan, Which};
-use hotloop_env::{EnvSpec, Registry};
+use hotloop::{Agent, Choice, Error, EvalPlan, Which};
+use hotloop_env::{
+    ActionView, Env, EnvError, EnvRng, EnvSpec, ImageLayout, ObservationMut, Registry, ResetCtx,
+    Space, Transition,
+};
 use hotloop_tests::{mirror, mixed, picture, trainer};
 use tch::Tensor;
 
@@ -58,6 +61,11 @@ fn a_mixed_observation_and_a_composed_action_are_learned_to_the_optimum() {
 }
 
 #[test]
+fn a_mixed_observation_and_a_composed_action_are_learned_asynchronously() {
+    learns_mixed(&["algo.name=appo", "rollout.mode=async"]);
+}
+
+#[test]
 fn a_squashed_action_with_deviations_of_the_state_is_learned_to_the_optimum() {
     learns_mixed(&["network.squash=true", "network.log_std=state"]);
 }
@@ -89,6 +97,51 @@ fn a_squash_without_bounds_and_a_network_without_image_are_refused_before_anythi
         holds(&error.to_string(), expected);
         assert!(!dir.path().join("run").exists());
     }
+}
+
+/// A large image that is never shown.
+struct Unseen;
+
+impl Env for Unseen {
+    fn observation_space(&self) -> Space {
+        Space::image([1000, 1000, 1], ImageLayout::Hwc)
+    }
+    fn action_space(&self) -> Space {
+        Space::discrete(2)
+    }
+    fn reset(&mut self, _: &mut ResetCtx<'_>) -> Result<(), EnvError> {
+        Ok(())
+    }
+    fn step(&mut self, _: ActionView<'_>, _: &mut EnvRng) -> Result<Transition, EnvError> {
+        Ok(Transition::running(0.0))
+    }
+    fn observe(&mut self, _: &mut ObservationMut<'_>) -> Result<(), EnvError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn br_43_images_that_fit_as_bytes_but_not_as_features_are_refused_at_the_start() {
+    let spec = EnvSpec::new("Unseen-v0", |_| Ok(Unseen));
+    let build = |horizon: usize| {
+        let dir = tempfile::tempdir().unwrap();
+        let horizon = format!("rollout.horizon={horizon}");
+        let settings = ["network.body=mlp", "rollout.envs=4", &horizon];
+        let run = trainer(&spec, &settings).run_dir(dir.path().join("run"));
+        run.build().map(|_| ())
+    };
+    let Err(Error::Memory {
+        what, available, ..
+    }) = build(1 << 20)
+    else {
+        panic!("four tebibytes are taken");
+    };
+    assert_eq!(what, "the segments");
+    // A third of what there is, which as features is eight thirds.
+    let error = build(available / 3 / 4_000_000).unwrap_err();
+    let (error, usage) = (error.to_string(), error.is_usage());
+    holds(&error, &["the rows of an update", "rollout.horizon"]);
+    assert!(usage);
 }
 
 /// One layer that is scaled by a weight of its own.

@@ -210,12 +210,16 @@ impl Config {
             algo.sequence <= 1 << 20,
             "0 (the horizon) to 1048576",
         )?;
-        conflict("algo.sequence", self.sequence() > self.rollout.horizon, || {
-            format!(
-                "is longer than rollout.horizon = {}; sequences lie within one rollout",
-                self.rollout.horizon
-            )
-        })
+        conflict(
+            "algo.sequence",
+            self.sequence() > self.rollout.horizon,
+            || {
+                format!(
+                    "is longer than rollout.horizon = {}; sequences lie within one rollout",
+                    self.rollout.horizon
+                )
+            },
+        )
     }
 
     fn check_rest(&self) -> Check {

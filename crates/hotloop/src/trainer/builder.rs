@@ -138,6 +138,7 @@ impl TrainerBuilder {
         let spaces = spec.spaces(&options)?;
         assemble::check_memory(&assemble::rollout(&config), &spaces)?;
         let net = assemble::network(&config, &spaces, network)?;
+        assemble::check_rows(&net, &config)?;
         let resumed = match &resume {
             Some(path) => Some(reopen(path, &config)?),
             None => None,
