@@ -16,8 +16,9 @@
 //!
 //! ```text
 //! # 256 clients of a server with a median of 2 ms, of which one is a hundred times slower
-//! hotloop bench env --env Synthetic/Wait-v0 --set env.options.latency=log-normal \
-//!     --set env.options.time=2 --set env.options.p99=100 --set env.options.slow_lane=7
+//! hotloop bench rollout --env Synthetic/Wait-v0 --actors 256 --envs-per-actor 1 \
+//!     --set env.options.latency=log-normal --set env.options.time=2.0 \
+//!     --set env.options.p99=100.0 --set env.options.slow_lane=7
 //! ```
 //!
 //! Faults come every so many steps of an environment, in one lane or in all: `fail_every` returns an error,
