@@ -1,7 +1,8 @@
 //! Which configurations can run: ranges, and what has to fit together. Checked before anything starts.
 
+use super::choices::{Body, Recurrent, Scheduler};
 use super::error::ConfigError;
-use super::keys::{Body, Config, Recurrent, RolloutSettings, Scheduler};
+use super::keys::{Config, RolloutSettings};
 use super::layers::Origins;
 use hotloop_env::Registry;
 

@@ -1,6 +1,7 @@
 //! What follows from the configuration: sizes and schedules that nobody sets by hand.
 
-use super::keys::{Config, Mode, RolloutSettings, ScheduleKind, Scheduler};
+use super::choices::{Mode, ScheduleKind, Scheduler};
+use super::keys::{Config, RolloutSettings};
 use hotloop_env::EnvSpec;
 use hotloop_math::Schedule;
 

@@ -11,6 +11,7 @@
 //! ```
 
 mod check;
+mod choices;
 mod derived;
 mod environment;
 mod error;
@@ -21,11 +22,13 @@ mod show;
 mod suggest;
 mod what;
 
+pub use choices::{
+    Activation, Body, LogStd, Mode, OnFault, Recurrent, ScheduleKind, Scheduler, ValueScale,
+};
 pub use error::{ConfigError, Origin};
 pub use keys::{
-    Activation, AlgoConfig, Body, CheckpointConfig, Config, EnvConfig, EvalConfig, LogStd, Mode,
-    NetworkConfig, NormalizeConfig, OnFault, Recurrent, RolloutSettings, ScheduleKind, Scheduler,
-    ValueScale,
+    AlgoConfig, CheckpointConfig, Config, EnvConfig, EvalConfig, NetworkConfig, NormalizeConfig,
+    RolloutSettings,
 };
 pub use layers::{Layers, Origins};
 pub use section::Key;
