@@ -439,3 +439,6 @@ impl Policy for ActorPolicy {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -281,15 +281,18 @@ impl Columns {
             at.copy(&self.targets, 1, 0.0, column(&room.targets));
             let valid = memory::bytes_mut(&room.valid);
             at.copy(&self.trained, 1, 0, valid);
-            // What is not trained on may never have been chosen.
+            // What is not trained on may never have been chosen, and its mask may allow nothing.
             let new = self.rows..self.rows + more;
-            let stored = actions[new.start * action..new.end * action].chunks_exact_mut(action);
-            for (stored, _) in stored.zip(&valid[new]).filter(|(_, valid)| **valid == 0) {
-                stored.fill(0);
+            let untrained = || new.clone().filter(|row| valid[*row] == 0);
+            for row in untrained() {
+                actions[row * action..(row + 1) * action].fill(0);
             }
             if let Some(masks) = &room.masks {
-                let masks = memory::bytes_mut(masks);
-                at.copy(segment.masks(), spaces.action.mask_bytes(), 1, masks);
+                let (masks, width) = (memory::bytes_mut(masks), spaces.action.mask_bytes());
+                at.copy(segment.masks(), width, 1, masks);
+                for row in untrained() {
+                    masks[row * width..(row + 1) * width].fill(1);
+                }
             }
             if let Some(sequences) = &room.sequences {
                 let starts = memory::bytes_mut(&sequences.starts);

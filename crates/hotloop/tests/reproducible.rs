@@ -61,32 +61,51 @@ fn hash(settings: &[&str]) -> String {
     run(&dir.path().join("run"), false, None, settings).weights_hash
 }
 
+/// A network that remembers, and is trained over less than a rollout.
+const MEMORY: [&str; 4] = [
+    "network.recurrent=gru",
+    "network.recurrent_size=8",
+    "network.hidden=[16]",
+    "algo.sequence=12",
+];
+
+/// Both modes, and one of them with a memory.
+fn kinds() -> [Vec<&'static str>; 3] {
+    let overlap = "rollout.mode=overlap";
+    [
+        vec!["rollout.mode=sync"],
+        vec![overlap],
+        [&[overlap], &MEMORY[..]].concat(),
+    ]
+}
+
 #[test]
 fn threads_change_no_bit_and_seeds_change_all() {
-    for mode in ["rollout.mode=sync", "rollout.mode=overlap"] {
-        let one = hash(&[mode, "threads=1"]);
-        assert_eq!(one, hash(&[mode, "threads=2"]), "{mode}");
-        assert_eq!(one, hash(&[mode, "threads=2"]), "{mode}, again");
-        assert_ne!(one, hash(&[mode, "seed=2"]), "{mode}");
+    for kind in kinds() {
+        let with = |more| hash(&[&kind[..], &[more]].concat());
+        let one = with("threads=1");
+        assert_eq!(one, with("threads=2"), "{kind:?}");
+        assert_eq!(one, with("threads=2"), "{kind:?}, again");
+        assert_ne!(one, with("seed=2"), "{kind:?}");
     }
 }
 
 #[test]
 fn br_57_a_run_that_was_stopped_and_resumed_ends_as_if_it_had_not() {
-    for mode in ["rollout.mode=sync", "rollout.mode=overlap"] {
-        let whole = hash(&[mode]);
+    for kind in kinds() {
+        let whole = hash(&kind);
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
-        let first = run(&path, false, Some(3), &[mode]);
-        assert_eq!(first.ended, Ended::Interrupted, "{mode}");
+        let first = run(&path, false, Some(3), &kind);
+        assert_eq!(first.ended, Ended::Interrupted, "{kind:?}");
         assert_ne!(first.weights_hash, whole);
-        let second = run(&path, true, Some(9), &[mode]);
+        let second = run(&path, true, Some(9), &kind);
         assert!(second.updates > first.updates && second.env_steps > first.env_steps);
-        let last = run(&path, true, None, &[mode]);
+        let last = run(&path, true, None, &kind);
         assert_eq!(
             (last.ended, &last.weights_hash),
             (Ended::Finished, &whole),
-            "{mode}"
+            "{kind:?}"
         );
         let metrics = std::fs::read_to_string(path.join("metrics.jsonl")).unwrap();
         assert_eq!(

@@ -189,6 +189,15 @@ fn fast_kernels_are_plain_libtorch_to_a_hundred_thousandth() {
             "Pendulum-v1",
             &["network.hidden=[64, 64]", "normalize.observations=true"],
         ),
+        (
+            "CartPole-v1",
+            &[
+                "network.hidden=[16]",
+                "network.recurrent=lstm",
+                "network.recurrent_size=12",
+                "algo.sequence=5",
+            ],
+        ),
     ] {
         let spec = registry.get(env).unwrap();
         let dir = tempfile::tempdir().unwrap();

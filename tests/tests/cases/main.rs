@@ -9,6 +9,7 @@ mod learning;
 mod loading;
 mod networks;
 mod normalizing;
+mod recurrent;
 mod spaces;
 mod stopping;
 
