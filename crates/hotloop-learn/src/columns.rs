@@ -3,10 +3,12 @@
 use crate::{
     algo::{Algorithm, Minibatch, Sequences},
     dist::HeadSpec,
+    error::LearnError,
     incoming::{Features, Incoming},
     memory,
     normalize::{Normalizer, ValueUnit},
     reevaluate::Reevaluation,
+    transfer,
 };
 use hotloop_env::{Layout, end_flags};
 use hotloop_math::Rows;
@@ -29,6 +31,8 @@ pub struct Recall {
 pub(crate) struct Columns {
     room: Minibatch,
     device: Device,
+    /// Whether a batch is copied on the CPU, too.
+    pub(crate) staged: bool,
     recall: Option<Recall>,
     /// Rows taken in, and how many of them are valid.
     rows: usize,
@@ -51,30 +55,40 @@ impl Columns {
         capacity: usize,
         recall: Option<Recall>,
         device: Device,
-    ) -> Self {
+    ) -> Result<Self, LearnError> {
         let length = recall.map_or(1, |r| r.length as i64);
         let n = (capacity as i64 + length - 1) / length * length;
-        let column = |shape: &[i64], kind| Tensor::zeros(shape, (kind, Device::Cpu));
-        let room = Minibatch {
-            observations: column(&[n, features as i64], Kind::Float),
-            actions: column(&[n, head.action_len() as i64], Kind::Int),
-            old_log_probs: column(&[n], Kind::Float),
-            old_values: column(&[n], Kind::Float),
-            advantages: column(&[n], Kind::Float),
-            targets: column(&[n], Kind::Float),
-            valid: Tensor::ones([n], (Kind::Uint8, Device::Cpu)),
-            masks: (action.mask_bytes() > 0)
-                .then(|| column(&[n, action.mask_bytes() as i64], Kind::Uint8)),
-            valid_count: 1.0,
-            sequences: recall.map(|r| Sequences {
-                length,
-                starts: column(&[n], Kind::Uint8),
-                states: column(&[n / length, r.state as i64], Kind::Float),
-            }),
+        let column = |shape: &[i64], kind| {
+            transfer::pinned(Tensor::f_zeros(shape, (kind, Device::Cpu))?, device)
         };
-        Self {
+        let mut valid = column(&[n], Kind::Uint8)?;
+        let _ = valid.f_fill_(1)?;
+        let room = Minibatch {
+            observations: column(&[n, features as i64], Kind::Float)?,
+            actions: column(&[n, head.action_len() as i64], Kind::Int)?,
+            old_log_probs: column(&[n], Kind::Float)?,
+            old_values: column(&[n], Kind::Float)?,
+            advantages: column(&[n], Kind::Float)?,
+            targets: column(&[n], Kind::Float)?,
+            valid,
+            masks: match action.mask_bytes() {
+                0 => None,
+                width => Some(column(&[n, width as i64], Kind::Uint8)?),
+            },
+            valid_count: 1.0,
+            sequences: match recall {
+                None => None,
+                Some(recall) => Some(Sequences {
+                    length,
+                    starts: column(&[n], Kind::Uint8)?,
+                    states: column(&[n / length, recall.state as i64], Kind::Float)?,
+                }),
+            },
+        };
+        Ok(Self {
             room,
             device,
+            staged: false,
             recall,
             rows: 0,
             valid_rows: 0,
@@ -85,7 +99,7 @@ impl Columns {
             advantages: vec![],
             targets: vec![],
             trained: vec![],
-        }
+        })
     }
 
     /// Rows to be trained on.
@@ -103,10 +117,14 @@ impl Columns {
         self.recall.map_or(1, |r| r.length)
     }
 
-    /// The whole batch, on the device that is trained on.
+    /// The whole batch, on the device that is trained on. The copies need not be waited for: the columns are not
+    /// written before the update is done with them.
     pub(crate) fn batch(&self) -> Minibatch {
         let whole = self.room.slice(0, self.units() as i64);
-        whole.to_device(self.device)
+        match self.staged || self.device != Device::Cpu {
+            true => whole.copied_to(self.device),
+            false => whole,
+        }
     }
 
     /// 1 where a row is to be trained on, by row.
@@ -309,7 +327,7 @@ impl Columns {
         self.rows += more;
     }
 
-    /// Makes room for `rows` rows, keeping those taken in.
+    /// Makes room for `rows` rows, keeping those taken in. It is not pinned: copies of it are waited for.
     fn reserve(&mut self, rows: usize) {
         let (room, unit) = (self.room.rows() as usize, self.unit());
         if rows > room {

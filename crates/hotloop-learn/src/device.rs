@@ -198,6 +198,14 @@ fn intra_op_threads(omp_num_threads: Option<&str>) -> i32 {
         .unwrap_or(1)
 }
 
+/// Waits until everything that was asked of a GPU is done, on whichever stream. What one thread wrote there may be read
+/// by another, on a stream of its own, after that only.
+pub(crate) fn settle(device: Device) {
+    if let Device::Cuda(index) = device {
+        tch::Cuda::synchronize(index as i64);
+    }
+}
+
 /// Keeps glibc from handing the memory of large tensors back to the kernel after each use, which
 /// costs a page fault per 4 KiB on the next. Elsewhere it does nothing, and so do later calls.
 pub fn tune_allocator() {

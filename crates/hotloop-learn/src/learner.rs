@@ -130,7 +130,7 @@ impl Learner {
                 spec.batch,
                 spec.recall,
                 device,
-            ),
+            )?,
             features: Features::new(plan),
             reevaluation: Reevaluation::default(),
             index: vec![],
@@ -140,6 +140,13 @@ impl Learner {
             algorithm,
             spec,
         })
+    }
+
+    /// Whether the rows of an update are copied to be trained on, as for a GPU, on the CPU, too: for tests.
+    #[must_use]
+    pub fn staged(mut self, staged: bool) -> Self {
+        self.columns.staged = staged;
+        self
     }
 
     /// The network.

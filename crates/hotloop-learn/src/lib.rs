@@ -13,6 +13,7 @@ mod columns;
 pub mod device;
 pub mod dist;
 mod error;
+mod evaluate;
 mod incoming;
 pub mod init;
 pub mod kernels;
@@ -23,13 +24,16 @@ pub mod normalize;
 pub mod objective;
 pub mod optim;
 pub mod params;
+pub mod policy;
 mod pool;
 pub mod published;
 mod reevaluate;
 pub mod shards;
 pub mod state;
+mod stream;
+pub mod transfer;
 
-pub use actor::{Actor, ActorPolicy, BoxHead, head_of};
+pub use actor::{Actor, BoxHead, head_of};
 pub use algo::{A2c, Algorithm, Appo, Impala, Ppo};
 pub use columns::Recall;
 pub use dist::{Choice, Deviation, HeadPart, HeadSpec};
@@ -39,8 +43,10 @@ pub use net::{ActorCritic, Body, MlpSpec, NetworkSpec};
 pub use normalize::{Normalizer, NormalizerSpec, ValueNormalization};
 pub use optim::{AdamCounters, AdamSpec};
 pub use params::Params;
+pub use policy::{ActorPolicy, Precision};
 pub use published::PolicyStore;
 pub use state::StateStore;
+pub use transfer::{CopyCounters, CopyCounts, Transfer};
 
 /// The tensors of public signatures, at the version that hotloop is built with.
 pub use tch;

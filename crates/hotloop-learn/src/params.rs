@@ -131,6 +131,11 @@ impl Params {
         &self.flat
     }
 
+    /// What numbers its elements are: f32, but for weights that were [rounded](Self::rounded) to act with.
+    pub(crate) fn kind(&self) -> Kind {
+        self.flat.kind()
+    }
+
     /// Where the arena lives.
     pub fn device(&self) -> Device {
         self.flat.device()
@@ -159,6 +164,11 @@ impl Params {
     /// A copy in memory of its own.
     pub fn duplicate(&self) -> Self {
         Self::over(Arc::clone(&self.layout), self.flat.copy())
+    }
+
+    /// A copy of another kind.
+    pub(crate) fn rounded(&self, kind: Kind) -> Self {
+        Self::over(Arc::clone(&self.layout), self.flat.to_kind(kind))
     }
 
     /// Overwrites this arena with `from`, which may live on another device.

@@ -4,6 +4,7 @@
 //! into a spare slot and makes it the newest; whoever acts with an older version keeps it until done.
 
 use crate::{
+    device,
     error::LearnError,
     normalize::{Normalizer, ValueUnit},
     params::Params,
@@ -104,6 +105,8 @@ impl PolicyStore {
                 value_unit: normalizer.value_unit(),
             })),
         };
+        // Inference reads it on streams of its own.
+        device::settle(params.device());
         slots.push(slot);
         self.newest.store(number, Ordering::Release);
         Ok(())

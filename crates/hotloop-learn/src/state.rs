@@ -4,7 +4,7 @@
 //! and scatter them back: nothing of it travels to the actors. What a row means is the network's
 //! business; here it is only zero where an episode starts.
 
-use crate::error::LearnError;
+use crate::{device, error::LearnError};
 use std::ops::Range;
 use tch::{Device, Kind, Tensor};
 
@@ -34,6 +34,15 @@ impl Lanes<'_> {
             Self::Each(lanes) => lanes.len(),
         }
     }
+
+    /// Their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = i64> {
+        let (run, each) = match self {
+            Self::Run(range) => (range.clone(), &[][..]),
+            Self::Each(lanes) => (0..0, *lanes),
+        };
+        run.map(|lane| lane as i64).chain(each.iter().copied())
+    }
 }
 
 impl StateStore {
@@ -48,9 +57,9 @@ impl StateStore {
     /// If the device has no room.
     pub fn new(lanes: usize, width: usize, device: Device) -> Result<Self, LearnError> {
         let shape = [lanes as i64, width as i64];
-        Ok(Self {
-            rows: Tensor::f_zeros(shape, (Kind::Float, device))?,
-        })
+        let rows = Tensor::f_zeros(shape, (Kind::Float, device))?;
+        device::settle(device);
+        Ok(Self { rows })
     }
 
     /// Another handle on the same rows.
@@ -140,6 +149,18 @@ impl StateStore {
         Ok(())
     }
 
+    /// A copy `[n, width]` of the rows of the lanes in `index`, `[n]` i64 on the device of the store.
+    pub(crate) fn select(&self, index: &Tensor) -> Result<Tensor, LearnError> {
+        Ok(tch::no_grad(|| self.rows.f_index_select(0, index))?)
+    }
+
+    /// Overwrites the rows of the lanes in `index`, each of which is there once, as [`select`](Self::select) takes it.
+    pub(crate) fn replace(&self, index: &Tensor, states: &Tensor) -> Result<(), LearnError> {
+        let mut rows = self.rows.shallow_clone();
+        let _ = tch::no_grad(|| rows.f_index_copy_(0, index, states))?;
+        Ok(())
+    }
+
     /// All rows, `[lanes, width]`, for a checkpoint.
     ///
     /// # Errors
@@ -165,6 +186,7 @@ impl StateStore {
         }
         let saved = Tensor::from_slice(saved).view_as(&self.rows);
         tch::no_grad(|| self.rows.shallow_clone().f_copy_(&saved))?;
+        device::settle(self.rows.device());
         Ok(())
     }
 

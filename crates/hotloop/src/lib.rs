@@ -2,6 +2,7 @@
 //! an environment needs.
 
 mod account;
+mod acting;
 mod agent;
 mod assemble;
 pub mod bench;

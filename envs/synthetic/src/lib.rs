@@ -7,7 +7,7 @@
 //! | `Synthetic/Wait-v0` | waits without a thread, as for a server's answer; on tokio's clock, in whole milliseconds |
 //!
 //! Both have the same task. Element `j` of the observation is the number of steps made in the episode plus
-//! `j`; there are `actions` actions from 0 on, and the reward is the action. An episode terminates after
+//! `j`, or with the option `pixels` all bytes of an image's channel `j` are, modulo 256; there are `actions` actions from 0 on, and the reward is the action. An episode terminates after
 //! `length` steps, so that the best return is `length * (actions - 1)`.
 //!
 //! A time is drawn by the lane's own random numbers, from the distribution that `latency` names:

@@ -1,14 +1,16 @@
 //! What both environments have in common: the task, and the faults.
 
 use hotloop_env::{
-    EnvError, EnvOptions, EnvSpec, ObservationMut, ResetCtx, Space, StateReader, StateWriter,
-    Transition,
+    EnvError, EnvOptions, EnvSpec, ImageLayout, ObservationMut, ResetCtx, Space, StateReader,
+    StateWriter, Transition,
 };
 
 /// The task of an environment, and where it stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     size: usize,
+    /// Height and width of an image of `size` channels; 0 for `size` numbers.
+    pixels: usize,
     actions: usize,
     length: u32,
     faulty_lane: i64,
@@ -25,17 +27,26 @@ pub(crate) struct Task {
 
 /// Declares the options.
 pub(crate) fn options(spec: EnvSpec) -> EnvSpec {
-    spec.option("size", 4i64, "numbers in an observation")
-        .option("actions", 2i64, "actions; the reward is the action")
-        .option("length", 100i64, "steps of an episode; 0 for no end")
-        .option("faulty_lane", -1i64, "the lane that has faults; -1 for all")
-        .option("fail_every", 0i64, "steps from error to error; 0 for none")
-        .option("panic_every", 0i64, "steps from panic to panic; 0 for none")
-        .option(
-            "hang_every",
-            0i64,
-            "steps until one never returns; 0 for none",
-        )
+    spec.option(
+        "size",
+        4i64,
+        "numbers in an observation, or channels of an image",
+    )
+    .option(
+        "pixels",
+        0i64,
+        "height and width of an image of bytes; 0 for none",
+    )
+    .option("actions", 2i64, "actions; the reward is the action")
+    .option("length", 100i64, "steps of an episode; 0 for no end")
+    .option("faulty_lane", -1i64, "the lane that has faults; -1 for all")
+    .option("fail_every", 0i64, "steps from error to error; 0 for none")
+    .option("panic_every", 0i64, "steps from panic to panic; 0 for none")
+    .option(
+        "hang_every",
+        0i64,
+        "steps until one never returns; 0 for none",
+    )
 }
 
 /// What a step has to do beside taking its time.
@@ -61,6 +72,7 @@ impl Task {
         };
         Ok(Self {
             size: whole("size", 1)? as usize,
+            pixels: whole("pixels", 0)? as usize,
             actions: whole("actions", 1)? as usize,
             length: whole("length", 0)? as u32,
             faulty_lane: options.int("faulty_lane"),
@@ -78,7 +90,10 @@ impl Task {
     }
 
     pub(crate) fn observation_space(&self) -> Space {
-        Space::unbounded(&[self.size])
+        match self.pixels {
+            0 => Space::unbounded(&[self.size]),
+            side => Space::image([self.size, side, side], ImageLayout::Chw),
+        }
     }
 
     pub(crate) fn action_space(&self) -> Space {
@@ -117,6 +132,16 @@ impl Task {
     }
 
     pub(crate) fn observe(&self, out: &mut ObservationMut<'_>) -> Result<(), EnvError> {
+        if self.pixels > 0 {
+            let channels = out
+                .slice::<u8>()?
+                .chunks_exact_mut(self.pixels * self.pixels);
+            // Bytes count from 0 again after 255.
+            (self.step..)
+                .zip(channels)
+                .for_each(|(shade, channel)| channel.fill(shade as u8));
+            return Ok(());
+        }
         for (j, place) in out.slice::<f32>()?.iter_mut().enumerate() {
             *place = self.step as f32 + j as f32;
         }
@@ -132,5 +157,28 @@ impl Task {
     pub(crate) fn load(&mut self, state: &mut StateReader<'_>) -> Result<(), EnvError> {
         (self.lane, self.step, self.begun) = (state.u64()?, state.u32()?, state.u64()?);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Busy;
+    use hotloop_env::{Layout, OptionValue};
+
+    #[test]
+    fn an_image_has_a_shade_for_each_channel() {
+        let spec = options(EnvSpec::new("Task-v0", Busy::new));
+        let given = [("size", 3), ("pixels", 2)].map(|(k, v)| (k.into(), OptionValue::Int(v)));
+        let mut task = Task::new(&spec.options(&given.into()).unwrap()).unwrap();
+        let layout = Layout::new(&task.observation_space()).unwrap();
+        task.step = 254;
+        let mut record = vec![7; layout.record_bytes()];
+        task.observe(&mut ObservationMut::new(&mut record, &layout))
+            .unwrap();
+        assert_eq!(
+            record[..12],
+            [254, 254, 254, 254, 255, 255, 255, 255, 0, 0, 0, 0]
+        );
     }
 }

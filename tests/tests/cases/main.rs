@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
 mod asynchronous;
+mod devices;
 mod episodes;
 mod evaluation;
 mod faults;

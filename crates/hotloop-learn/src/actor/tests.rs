@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::net::{Activation, CellKind, MlpSpec, NetworkSpec, RecurrentSpec};
-use hotloop_env::Space;
+use hotloop_env::{Space, Stream};
+use std::sync::Arc;
+use tch::{Device, Tensor};
 
 /// An LSTM of one unit whose cell is c' = c / 2 + 1 for observations of 1, with tanh(c) as the value.
 fn scalar() -> (Actor, Params) {
@@ -58,7 +60,7 @@ fn played(starts: [u8; 4]) -> Vec<f32> {
                 bytemuck::cast_slice_mut(&mut actions),
             )
             .unwrap();
-        values.extend_from_slice(&actor.values);
+        values.extend_from_slice(&actor.evaluator.values);
     }
     values
 }

@@ -96,9 +96,10 @@ impl Minibatch {
         self.by_units(|t| t.index_select(0, index))
     }
 
-    /// The rows on `device`; the same memory if they are there already.
-    pub fn to_device(&self, device: Device) -> Self {
-        self.map(|t| t.to_device(device), |t| t.to_device(device))
+    /// A copy of the rows on `device`. Of pinned memory it may go on after this returns.
+    pub fn copied_to(&self, device: Device) -> Self {
+        let copy = |t: &Tensor| t.to_device_(device, t.kind(), true, true);
+        self.map(copy, copy)
     }
 
     /// The rows with room for `units` more behind them.

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::{
-    actor::{Actor, ActorPolicy},
+    actor::Actor,
     algo::Impala,
     dist::HeadSpec,
     net::{Activation, CellKind, MlpSpec, NetworkSpec, RecurrentSpec},
+    policy::ActorPolicy,
     state::StateStore,
 };
 use hotloop_env::{

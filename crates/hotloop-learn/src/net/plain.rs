@@ -4,7 +4,7 @@ use super::{ActorCritic, Outputs, Tower, Views};
 use crate::{
     algo::Sequences, dist::tensor::shaped, error::LearnError, objective::Objective, params::Params,
 };
-use tch::{Kind, Tensor};
+use tch::Tensor;
 
 /// The parameters as they are, for evaluation.
 pub(super) fn views(net: &ActorCritic, params: &Params) -> Vec<Tensor> {
@@ -58,12 +58,7 @@ fn hidden(
     let views = Views::new(&net.layout, params, tower.name);
     let h = net.spec.body.forward(&net.spec.inputs, &views, x)?;
     let expected = [x.size()[0], tower.width as i64];
-    shaped(
-        "what the network's body returned",
-        &h,
-        &expected,
-        Kind::Float,
-    )?;
+    shaped("what the network's body returned", &h, &expected, x.kind())?;
     Ok(h)
 }
 

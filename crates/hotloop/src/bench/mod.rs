@@ -4,9 +4,9 @@
 //! that made them. They measure speed and assert nothing.
 
 use crate::config::{Config, Mode, Origins};
-use crate::{Error, ThreadTime, Trainer, assemble, recall, threads};
+use crate::{Error, ThreadTime, Trainer, acting, assemble, recall, threads};
 use hotloop_env::{EnvOptions, EnvRng, EnvSpec, LeafKind, Registry, Spaces, Stream};
-use hotloop_learn::{Actor, ActorPolicy, Choice, Learner, LearnerSpec, PolicyStore, device};
+use hotloop_learn::{Actor, Choice, Learner, LearnerSpec, PolicyStore, device};
 use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -81,18 +81,24 @@ impl<'a> Bench<'a> {
             assemble::algorithm(&self.config),
             &self.spaces,
             device::open(&self.config.device)?,
-        )?)
+        )?
+        .staged(self.config.staged))
     }
 
     /// Fills one round of segments with the learner's policy.
     fn fill(&self, learner: &Learner) -> Result<(Rollout, Vec<Segment>), Error> {
         let store = Arc::new(PolicyStore::new());
         learner.publish(&store)?;
-        let actor = Actor::new(learner.net().clone(), &self.spaces);
-        let mut policy = ActorPolicy::new(actor, store, self.config.seed);
-        if let Some(states) = recall::states(&self.config, learner.params().device())? {
-            policy = policy.with_states(states);
-        }
+        let states = recall::states(&self.config, learner.params().device())?;
+        let policy = acting::policy(
+            &self.config,
+            learner,
+            &self.spaces,
+            &store,
+            self.config.seed,
+            states.as_ref(),
+            &Arc::default(),
+        )?;
         let rollout = self.rollout(assemble::rollout(&self.config), vec![Box::new(policy)])?;
         for group in 0..rollout.groups() {
             rollout.grant(group, Acting::At(0))?;

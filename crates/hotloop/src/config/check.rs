@@ -1,6 +1,6 @@
 //! Which configurations can run: ranges, and what has to fit together. Checked before anything starts.
 
-use super::choices::{Body, Recurrent, Scheduler};
+use super::choices::{Body, InferenceDtype, Recurrent, Scheduler};
 use super::error::ConfigError;
 use super::keys::{Config, RolloutSettings};
 use super::layers::Origins;
@@ -131,6 +131,12 @@ impl Config {
 
     fn check_network(&self) -> Check {
         let hidden = &self.network.hidden;
+        conflict(
+            "network.inference_dtype",
+            self.network.inference_dtype != InferenceDtype::F32
+                && self.network.recurrent != Recurrent::None,
+            || "a recurrent network acts in f32 only; set network.inference_dtype = \"f32\"".into(),
+        )?;
         range(
             "network.hidden",
             hidden.iter().all(|units| (1..=1 << 16).contains(units)),

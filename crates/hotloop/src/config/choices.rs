@@ -72,6 +72,17 @@ choice! {
 }
 
 choice! {
+    /// In what numbers the policy acts.
+    InferenceDtype {
+        /// Single precision.
+        #[default]
+        F32,
+        /// Half the bits, 8 of them the mantissa's.
+        Bf16,
+    }
+}
+
+choice! {
     /// Where the deviation of box actions comes from.
     LogStd {
         /// A weight of its own for each dimension.

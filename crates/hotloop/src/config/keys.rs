@@ -1,7 +1,8 @@
 //! Every key of the configuration: the types that hold it, its default and its meaning.
 
 use super::choices::{
-    Activation, Body, LogStd, Mode, OnFault, Recurrent, ScheduleKind, Scheduler, ValueScale,
+    Activation, Body, InferenceDtype, LogStd, Mode, OnFault, Recurrent, ScheduleKind, Scheduler,
+    ValueScale,
 };
 use super::section::{Fields, Key, section};
 use std::collections::BTreeMap;
@@ -17,6 +18,8 @@ section! {
         threads: usize = 0,
         /// Where the networks are: "cpu", "cuda" or "cuda:N".
         device: String = "cpu".to_string(),
+        /// Copy between host and device on the CPU, too, as for a GPU. Slower; for tests of that path.
+        staged: bool = false,
         /// Stop when an evaluation during training (see eval.every) reaches this mean return; not set:
         /// train for all the steps.
         until_return: Option<f64> = None,
@@ -124,6 +127,9 @@ section! {
         squash: bool = false,
         /// Use hotloop's own kernels where they apply (same maths to 1e-5); false: libtorch's autograd.
         fast: bool = true,
+        /// In what numbers the policy acts: "f32", or "bf16" for less memory traffic on a GPU. Training
+        /// and evaluation are in f32.
+        inference_dtype: InferenceDtype = InferenceDtype::F32,
     }
 }
 

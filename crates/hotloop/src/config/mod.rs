@@ -23,7 +23,8 @@ mod suggest;
 mod what;
 
 pub use choices::{
-    Activation, Body, LogStd, Mode, OnFault, Recurrent, ScheduleKind, Scheduler, ValueScale,
+    Activation, Body, InferenceDtype, LogStd, Mode, OnFault, Recurrent, ScheduleKind, Scheduler,
+    ValueScale,
 };
 pub use error::{ConfigError, Origin};
 pub use keys::{

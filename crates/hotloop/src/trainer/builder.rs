@@ -150,7 +150,8 @@ impl TrainerBuilder {
             Arc::clone(&algorithm),
             &spaces,
             device,
-        )?;
+        )?
+        .staged(config.staged);
         let place = match resumed {
             Some(run) => {
                 let loaded = checkpointing::load(&run.checkpoints(), LAST, &mut learner)?;

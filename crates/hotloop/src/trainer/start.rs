@@ -7,8 +7,8 @@ use super::{Place, Progress, Trainer};
 use crate::account::{Account, LearnerTime};
 use crate::checkpointing::Loaded;
 use crate::config::Config;
-use crate::{Error, assemble, recall, system};
-use hotloop_learn::{Actor, ActorPolicy, Learner, PolicyStore, device};
+use crate::{Error, acting, assemble, recall, system};
+use hotloop_learn::{CopyCounters, Learner, PolicyStore, device};
 use hotloop_math::SystemClock;
 use hotloop_rollout::{Policy, Rollout, RolloutConfig, RolloutError, Snapshot};
 use hotloop_telemetry::{Manifest, MetricsFile, Reporter, Run, RunDir};
@@ -76,16 +76,13 @@ impl Training {
         if let (Some(states), Some(saved)) = (&states, from.lanes.as_ref().and(from.states)) {
             states.restore(&saved)?;
         }
+        let copies = Arc::new(CopyCounters::default());
         let policies = (0..workers).map(|_| {
-            let actor = Actor::new(learner.net().clone(), &spaces);
-            let policy = ActorPolicy::new(actor, Arc::clone(&store), settings.seed);
-            let policy = match &states {
-                Some(states) => policy.with_states(states.share()),
-                None => policy,
-            };
-            Box::new(policy) as Box<dyn Policy>
+            let (seed, states) = (settings.seed, states.as_ref());
+            acting::policy(&config, &learner, &spaces, &store, seed, states, &copies)
+                .map(|policy| Box::new(policy) as Box<dyn Policy>)
         });
-        let policies = policies.collect();
+        let policies = policies.collect::<Result<_, _>>()?;
         let make = |_first, lanes| spec.make(&options, lanes);
         let rollout = Rollout::start(settings, spaces.clone(), make, policies, from.lanes)
             .map_err(|error| misfit(place.as_ref().map(RunDir::path), error))?;
@@ -146,6 +143,8 @@ impl Training {
             store,
             rollout,
             states,
+            copied: copies.read(),
+            copies,
             reporter,
             evaluator,
             stop,

@@ -1,7 +1,7 @@
 //! What a run reports of each update.
 
 use super::training::Training;
-use hotloop_learn::UpdateStats;
+use hotloop_learn::{CopyCounts, UpdateStats};
 use hotloop_rollout::Statistics;
 use hotloop_telemetry::{Evaluation, Flow, Shares, Update};
 use std::collections::BTreeMap;
@@ -108,6 +108,21 @@ impl Since<'_> {
     }
 }
 
+/// What a batch was copied between host and device, on average.
+fn copies_per_batch(
+    before: &CopyCounts,
+    now: &CopyCounts,
+    batches: f64,
+) -> [(&'static str, f64); 4] {
+    let mean = |of: fn(&CopyCounts) -> u64| (of(now) - of(before)) as f64 / batches.max(1.0);
+    [
+        ("uploads_per_batch", mean(|c| c.uploads)),
+        ("downloads_per_batch", mean(|c| c.downloads)),
+        ("uploaded_bytes_per_batch", mean(|c| c.uploaded)),
+        ("downloaded_bytes_per_batch", mean(|c| c.downloaded)),
+    ]
+}
+
 impl Training {
     /// Reports an update; `shares` says where its time went.
     pub(super) fn tell(
@@ -148,6 +163,11 @@ impl Training {
         values.insert("epochs", stats.epochs as f64);
         values.insert("skipped", stats.skipped as f64);
         values.insert("rows", stats.rows as f64);
+        let copied = self.copies.read();
+        if copied != self.copied {
+            values.extend(copies_per_batch(&self.copied, &copied, since.of(batches)));
+            self.copied = copied;
+        }
         self.reporter.update(&Update {
             update: self.learner.updates(),
             env_steps: self.progress.env_steps,

@@ -8,7 +8,10 @@ use crate::config::{Config, Mode};
 use crate::evaluate::EvalPlan;
 use crate::{Error, StopHandle, agent};
 use hotloop_env::{Block, Spaces};
-use hotloop_learn::{Algorithm, Choice, Learner, PolicyStore, StateStore, UpdateStats, device};
+use hotloop_learn::{
+    Algorithm, Choice, CopyCounters, CopyCounts, Learner, PolicyStore, StateStore, UpdateStats,
+    device,
+};
 use hotloop_rollout::{Rollout, RolloutError, Segment, Statistics};
 use hotloop_telemetry::{Evaluation, Reporter, RunDir};
 use std::sync::Arc;
@@ -24,6 +27,9 @@ pub(super) struct Training {
     pub(super) store: Arc<PolicyStore>,
     pub(super) rollout: Rollout,
     pub(super) states: Option<StateStore>,
+    /// What inference copies between host and device, and how much that was at the last report.
+    pub(super) copies: Arc<CopyCounters>,
+    pub(super) copied: CopyCounts,
     pub(super) progress: Progress,
     pub(super) reporter: Reporter,
     pub(super) evaluator: Option<(Block, Spaces)>,

@@ -7,11 +7,12 @@ mod values;
 
 use super::*;
 use crate::{
-    actor::{Actor, ActorPolicy},
+    actor::Actor,
     algo::{A2c, Appo, Impala, LossContext, Ppo},
     dist::HeadSpec,
     net::{Activation, CellKind, MlpSpec, NetworkSpec, Outputs, RecurrentSpec},
     objective::Loss,
+    policy::ActorPolicy,
     state::StateStore,
 };
 use hotloop_env::{

@@ -216,3 +216,14 @@ fn wrappers_go_around_the_environment() {
     let space = spec.spaces(&options).unwrap().observation_space;
     assert_eq!(space, Space::unbounded(&[4, 1]));
 }
+
+#[test]
+fn a_memory_acts_in_f32() {
+    let bf16 = "network.inference_dtype=bf16";
+    assert_eq!(check(&[bf16]), Ok(()));
+    let error = check(&[bf16, "network.recurrent=lstm"]).unwrap_err();
+    assert!(
+        error.contains("network.inference_dtype = \"bf16\"") && error.contains("acts in f32 only"),
+        "{error}"
+    );
+}
