@@ -126,16 +126,16 @@ PY
 }
 
 compare() {
-    local name=$1 bound=$2 what=$3
+    local name=compare-$1 bound=$2 what=$3
     shift 3
-    note "compare $name"
+    note "${name/-/ }"
     hotloop "$name-cpu" train "$what" --seed 3 --steps 1 --device cpu --run-dir "$out/$name-cpu" "$@" || return 0
     # In full single precision: a GPU's convolutions round to 10 bits otherwise. `also` is set for the other one alone.
     NVIDIA_TF32_OVERRIDE=0 hotloop "$name" train "$what" --seed 3 --steps 1 --run-dir "$out/$name" "$@" "${there[@]}" "${also[@]}" || return 0
     same_update "$out/$name-cpu" "$out/$name" "$bound" || fail "$name: CPU and ${there[*]} ${also[*]} differ"
 }
 
-# What a share of the time the GPU computed, sampled five times a second.
+# Which share of the time the GPU computed, sampled five times a second.
 watch_gpu() {
     $dry && return
     nvidia-smi --id="$(echo "$device" | tr -dc 0-9 | sed 's/^$/0/')" --query-gpu=utilization.gpu \
