@@ -77,7 +77,7 @@ impl Evaluator {
         }
     }
 
-    /// Evaluates in place, without a copy of rows that need no encoding.
+    /// Evaluates in place: for the kernels without a copy of rows that need no encoding.
     fn evaluate_here(
         &mut self,
         params: &Params,
@@ -87,16 +87,26 @@ impl Evaluator {
         n: usize,
     ) -> Result<(), LearnError> {
         let width = self.plan.features();
-        let rows: &[f32] = if self.plan.is_plain() && standardizer.is_none() {
-            bytemuck::cast_slice(records)
+        let shape = [n as i64, width as i64];
+        let (plan, encoded) = (&self.plan, &mut self.encoded);
+        let x = if self.net.is_fast(params) {
+            let rows: &[f32] = if plan.is_plain() && standardizer.is_none() {
+                bytemuck::cast_slice(records)
+            } else {
+                self.features.resize(n * width, 0.0);
+                encode(plan, standardizer, records, encoded, &mut self.features);
+                &self.features
+            };
+            // SAFETY: the kernels read `x` and keep nothing of it; it is gone before `rows` is.
+            unsafe { memory::borrow_f32s(rows, &shape) }
         } else {
-            self.features.resize(n * width, 0.0);
-            let out = &mut self.features;
-            encode(&self.plan, standardizer, records, &mut self.encoded, out);
-            out
+            // A body may keep what it is shown, so it is shown memory of its own.
+            let x = Tensor::f_empty(shape, (Kind::Float, Device::Cpu))?;
+            // SAFETY: the tensor was made just now; nobody else has it.
+            let room = unsafe { memory::f32s_mut(&x) };
+            encode(plan, standardizer, records, encoded, room);
+            x
         };
-        // SAFETY: `x` and everything computed from it without a copy are gone before `rows` is.
-        let x = unsafe { memory::borrow_f32s(rows, &[n as i64, width as i64]) };
         let x = x.f_to_kind(params.kind())?;
         let out = match past {
             None => self.net.forward(params, &x)?,
@@ -263,152 +273,4 @@ fn copy_into(tensor: &Tensor, out: &mut [f32]) -> Result<(), LearnError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        dist::{Deviation, HeadPart, HeadSpec},
-        net::{Activation, CellKind, Encoder, ImageNet, Mlp, NetworkSpec, RecurrentSpec},
-    };
-    use hotloop_env::{FeatureSpec, ImageLayout, Layout, Space};
-    use hotloop_math::RunningMoments;
-    use std::sync::Arc;
-
-    const LANES: usize = 5;
-
-    fn network(observation: &Layout, recurrent: Option<CellKind>, fast: bool) -> ActorCritic {
-        let top = Mlp {
-            hidden: vec![16],
-            activation: Activation::Tanh,
-        };
-        let image = observation.leaves().len() > 1;
-        ActorCritic::new(NetworkSpec {
-            inputs: FeatureSpec::new(observation),
-            body: match image {
-                true => Arc::new(Encoder {
-                    image: Some(ImageNet::Small),
-                    top,
-                }),
-                false => Arc::new(top),
-            },
-            recurrent: recurrent.map(|kind| RecurrentSpec { kind, hidden: 8 }),
-            shared: false,
-            head: HeadSpec::from_iter([
-                HeadPart::Categorical {
-                    sizes: vec![3],
-                    masked: false,
-                },
-                HeadPart::Gaussian {
-                    dim: 2,
-                    deviation: Deviation::Free,
-                    squash: false,
-                },
-            ]),
-            fast,
-        })
-        .unwrap()
-    }
-
-    /// A plain vector, and a vector with an image.
-    fn layouts() -> [Layout; 2] {
-        let vector = Space::unbounded(&[3]);
-        let image = Space::image([6, 6, 2], ImageLayout::Hwc);
-        [
-            Layout::new(&vector).unwrap(),
-            Layout::new(&Space::dict([("a", image), ("b", vector)])).unwrap(),
-        ]
-    }
-
-    /// Records whose numbers are all between −1 and 1, or bytes.
-    fn records(layout: &Layout, n: usize, turn: usize) -> Vec<f32> {
-        // Words of three bytes and an exponent of about 1 serve as both.
-        let words = n * layout.record_bytes() / 4;
-        (0..words)
-            .map(|i| ((i * 7 + turn * 13) as f32 * 0.61).sin())
-            .collect()
-    }
-
-    /// All that `turns` batches are told, with standardization in every other, and the states that are left.
-    fn said(
-        mut evaluator: Evaluator,
-        layout: &Layout,
-        params: &Params,
-        lanes: &Lanes<'_>,
-    ) -> Vec<f32> {
-        let width = evaluator.net.state();
-        let store = (width > 0).then(|| StateStore::new(LANES + 2, width, Device::Cpu).unwrap());
-        let features = FeaturePlan::new(layout).features();
-        let means = (0..features).map(|i| (i as f64).sin() * 0.1).collect();
-        let moments = RunningMoments::from_parts(9, means, vec![3.0; features]).unwrap();
-        let standardizer = Standardizer::new(&moments, 1e-8, 5.0);
-        let mut all = vec![];
-        for turn in 0..6 {
-            let n = lanes.iter().count();
-            let rows = records(layout, n, turn);
-            let flags = |k: usize| (0..n).map(|i| u8::from((turn + i) % k == 0)).collect();
-            let (starts, keep): (Vec<u8>, Vec<u8>) = (flags(3), flags(2));
-            let valued = turn == 4;
-            let mut before = vec![0.0; if turn % 2 == 0 { n * width } else { 0 }];
-            let past = store.as_ref().map(|store| Past {
-                store,
-                lanes: lanes.clone(),
-                starts: &starts,
-                keep: (!valued).then_some(&keep[..]),
-                before: &mut before,
-            });
-            let standardizer = (turn % 2 == 1).then_some(&standardizer);
-            let records = bytemuck::cast_slice(&rows);
-            evaluator
-                .evaluate(params, standardizer, records, past, n, valued)
-                .unwrap();
-            all.extend_from_slice(&evaluator.values);
-            if !valued {
-                all.extend_from_slice(&evaluator.head);
-                all.extend_from_slice(&evaluator.log_std);
-            }
-            all.extend(before);
-        }
-        all.extend(store.iter().flat_map(|store| store.save().unwrap()));
-        all
-    }
-
-    fn evaluator(net: &ActorCritic, layout: &Layout, staged: bool) -> Evaluator {
-        let mut evaluator = Evaluator::new(net.clone(), FeaturePlan::new(layout));
-        evaluator.transfer = Transfer::new(staged, Arc::default());
-        evaluator
-    }
-
-    #[test]
-    fn staged_batches_are_told_the_same() {
-        for layout in &layouts() {
-            for recurrent in [None, Some(CellKind::Gru), Some(CellKind::Lstm)] {
-                for fast in [true, false] {
-                    let net = network(layout, recurrent, fast);
-                    let params = net.init(3, Device::Cpu).unwrap();
-                    for lanes in [Lanes::Run(1..LANES), Lanes::Each(&[6, 0, 3])] {
-                        let here = said(evaluator(&net, layout, false), layout, &params, &lanes);
-                        let there = said(evaluator(&net, layout, true), layout, &params, &lanes);
-                        assert_eq!(here, there, "{recurrent:?} {fast} {lanes:?}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn bf16_is_told_nearly_the_same() {
-        for layout in &layouts() {
-            let net = network(layout, None, true);
-            let params = net.init(3, Device::Cpu).unwrap();
-            let rounded = params.rounded(Kind::BFloat16);
-            let lanes = Lanes::Run(0..LANES);
-            let exact = said(evaluator(&net, layout, false), layout, &params, &lanes);
-            for staged in [false, true] {
-                let near = said(evaluator(&net, layout, staged), layout, &rounded, &lanes);
-                let differences = near.iter().zip(&exact).map(|(a, b)| (a - b).abs());
-                let largest = differences.fold(0.0, f32::max);
-                // 8 bits of mantissa, through a few layers of numbers of about 1.
-                assert!(largest > 0.0 && largest < 0.04, "{largest}");
-            }
-        }
-    }
-}
+mod tests;

@@ -16,6 +16,7 @@ mod plain;
 mod recurrent;
 #[cfg(test)]
 mod tests;
+mod towers;
 
 pub use body::{Body, Init, ParamBuilder, Views};
 pub use encoder::Encoder;
@@ -34,6 +35,7 @@ use crate::{
 use hotloop_env::FeatureSpec;
 use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
+use towers::{Linear, Tower};
 
 /// Elements of the largest weight that the kernels take: half a megabyte, what a second cache
 /// holds. libtorch's blocked products are better beyond.
@@ -68,25 +70,6 @@ pub struct Outputs {
     pub log_std: Option<Tensor>,
 }
 
-/// Weight and bias of one linear layer, as indices into the layout.
-#[derive(Clone, Copy, Debug)]
-struct Linear {
-    weight: usize,
-    bias: usize,
-}
-
-/// A body and the heads on top of it.
-#[derive(Clone, Debug)]
-struct Tower {
-    /// What the names of the body's parameters begin with.
-    name: &'static str,
-    /// Width of the body's hidden vector.
-    width: usize,
-    core: Option<recurrent::Cell>,
-    policy: Option<Linear>,
-    value: Option<Linear>,
-}
-
 /// The network: knows where its parameters lie, holds none itself.
 #[derive(Clone, Debug)]
 pub struct ActorCritic {
@@ -115,11 +98,18 @@ impl ActorCritic {
         }
         let (mut layout, mut inits) = (ParamLayout::default(), vec![]);
         let towers = if spec.shared {
-            vec![tower(&mut layout, &mut inits, &spec, "trunk", true, true)?]
+            vec![Tower::lay_out(
+                &mut layout,
+                &mut inits,
+                &spec,
+                "trunk",
+                true,
+                true,
+            )?]
         } else {
             vec![
-                tower(&mut layout, &mut inits, &spec, "actor", true, false)?,
-                tower(&mut layout, &mut inits, &spec, "critic", false, true)?,
+                Tower::lay_out(&mut layout, &mut inits, &spec, "actor", true, false)?,
+                Tower::lay_out(&mut layout, &mut inits, &spec, "critic", false, true)?,
             ]
         };
         let log_std = spec.head.log_std_dim().map(|dim| {
@@ -146,7 +136,7 @@ impl ActorCritic {
                 activation: mlp.activation,
                 towers: towers
                     .iter()
-                    .map(|tower| dense(&layout, tower, mlp.hidden.len()))
+                    .map(|tower| tower.dense(&layout, mlp.hidden.len()))
                     .collect(),
                 width: spec.head.outputs(),
                 log_std,
@@ -311,18 +301,28 @@ impl ActorCritic {
         }
     }
 
-    /// The network as the kernels see it, if they apply to these weights and rows.
+    /// Whether dense rows in host memory are evaluated with these weights by the kernels, which keep none of them. A
+    /// body is shown a tensor, which it may keep.
+    pub(crate) fn is_fast(&self, params: &Params) -> bool {
+        self.kernels(params).is_some()
+    }
+
+    /// The network as the kernels see it, if they apply to these weights.
+    fn kernels(&self, params: &Params) -> Option<&fast::Perceptron> {
+        self.perceptron.as_ref().filter(|p| {
+            p.largest_weight() <= LARGEST_WEIGHT && memory::is_dense_host_f32(params.flat())
+        })
+    }
+
+    /// The same, if they apply to these rows, too.
     fn fast(
         &self,
         params: &Params,
         x: &Tensor,
         sequences: Option<&Sequences>,
     ) -> Option<&fast::Perceptron> {
-        self.perceptron.as_ref().filter(|p| {
-            p.largest_weight() <= LARGEST_WEIGHT
-                && memory::is_dense_host_f32(x)
-                && sequences.is_none_or(|s| s.starts.is_contiguous())
-                && memory::is_dense_host_f32(params.flat())
+        self.kernels(params).filter(|_| {
+            memory::is_dense_host_f32(x) && sequences.is_none_or(|s| s.starts.is_contiguous())
         })
     }
 
@@ -378,85 +378,5 @@ unsafe fn past<'a>(sequences: Option<&'a Sequences>, states: Option<&'a Tensor>)
             starts: memory::u8s(&sequences.starts),
             states: memory::f32s_mut(states),
         }
-    }
-}
-
-/// Lays out one tower. The heads' weights are neighbours, and so are their biases, so that a shared
-/// trunk can treat both heads as one matrix.
-fn tower(
-    layout: &mut ParamLayout,
-    inits: &mut Vec<Init>,
-    spec: &NetworkSpec,
-    name: &'static str,
-    policy: bool,
-    value: bool,
-) -> Result<Tower, LearnError> {
-    let mut params = ParamBuilder::new(layout, inits, name);
-    let width = spec.body.build(&spec.inputs, &mut params)?;
-    let core = spec
-        .recurrent
-        .map(|spec| recurrent::Cell::new(&mut params.within("core"), spec, width));
-    let under_heads = core.as_ref().map_or(width, recurrent::Cell::hidden);
-    let heads = [
-        (policy, "policy", spec.head.outputs(), 0.01),
-        (value, "value", 1, 1.0),
-    ];
-    let wanted = || heads.iter().filter(|h| h.0);
-    let weights: Vec<usize> = wanted()
-        .map(|(_, head, n, gain)| {
-            inits.push(Init::Orthogonal { gain: *gain });
-            layout.push(format!("{head}.weight"), &[*n as i64, under_heads as i64])
-        })
-        .collect();
-    let biases: Vec<usize> = wanted()
-        .map(|(_, head, n, _)| {
-            inits.push(Init::Constant(0.0));
-            layout.push(format!("{head}.bias"), &[*n as i64])
-        })
-        .collect();
-    let mut linears = weights
-        .into_iter()
-        .zip(biases)
-        .map(|(weight, bias)| Linear { weight, bias });
-    Ok(Tower {
-        name,
-        width,
-        core,
-        policy: if policy { linears.next() } else { None },
-        value: if value { linears.next() } else { None },
-    })
-}
-
-/// A tower whose body is `layers` fully connected layers, as places in the arena. They lie before the cell and the
-/// heads, weight and bias by turns.
-fn dense(layout: &ParamLayout, tower: &Tower, layers: usize) -> fast::Tower {
-    let heads: Vec<Linear> = [tower.policy, tower.value].into_iter().flatten().collect();
-    let above = tower
-        .core
-        .as_ref()
-        .map_or(heads[0].weight, recurrent::Cell::first_entry);
-    let first = above - 2 * layers;
-    let place = |weight: usize, bias: usize| {
-        let (w, b) = (&layout.entries()[weight], &layout.entries()[bias]);
-        fast::Dense {
-            weight: w.offset,
-            bias: b.offset,
-            inputs: w.shape[1] as usize,
-            outputs: w.shape[0] as usize,
-        }
-    };
-    let mut dense: Vec<fast::Dense> = (0..layers)
-        .map(|i| place(first + 2 * i, first + 2 * i + 1))
-        .collect();
-    let outputs = |l: &Linear| layout.entries()[l.weight].shape[0] as usize;
-    dense.push(fast::Dense {
-        outputs: heads.iter().map(outputs).sum(),
-        ..place(heads[0].weight, heads[0].bias)
-    });
-    fast::Tower {
-        dense,
-        core: tower.core.clone(),
-        policy: tower.policy.is_some(),
-        value: tower.value.is_some(),
     }
 }
