@@ -27,10 +27,11 @@ pub struct LearnerSpec {
     pub seed: u64,
     /// Lanes of the whole run.
     pub lanes: usize,
-    /// Rows of one batch, for which there is room from the start.
+    /// Rows of one batch, and of what fills up its sequences, for which there is room from the start.
     pub batch: usize,
     /// How many versions older than the weights that are trained those may be that chose a row: 0 in
-    /// sync mode, 1 in overlap mode. Older rows are not trained on.
+    /// sync mode, 1 in overlap mode. Older rows are not trained on. Where observations are normalized,
+    /// no more than [`MAX_STALENESS`](crate::MAX_STALENESS).
     pub max_staleness: u64,
     /// The sequences that a network with a memory is trained over; `None` for one without.
     pub recall: Option<Recall>,

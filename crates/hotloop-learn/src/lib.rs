@@ -40,7 +40,7 @@ pub use dist::{Choice, Deviation, HeadPart, HeadSpec};
 pub use error::LearnError;
 pub use learner::{Learner, LearnerSpec, UpdateStats};
 pub use net::{ActorCritic, Body, MlpSpec, NetworkSpec};
-pub use normalize::{Normalizer, NormalizerSpec, ValueNormalization};
+pub use normalize::{MAX_STALENESS, Normalizer, NormalizerSpec, ValueNormalization};
 pub use optim::{AdamCounters, AdamSpec};
 pub use params::Params;
 pub use policy::{ActorPolicy, Precision};

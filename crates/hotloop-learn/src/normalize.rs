@@ -68,9 +68,9 @@ impl ValueUnit {
 /// Added to variances before the root is taken (Gymnasium's value).
 const EPSILON: f64 = 1e-8;
 
-/// The most versions whose statistics are kept. Rows that are older still are standardized as by the
-/// oldest of these, from which theirs hardly differ.
-const MOST_KEPT: u64 = 64;
+/// The most versions before the newest whose statistics are kept. Rows that are older still would be
+/// standardized as by the oldest of these.
+pub const MAX_STALENESS: u64 = 63;
 
 /// Statistics of observations, returns and value targets. The default normalizes nothing.
 #[derive(Clone, Debug, Default)]
@@ -110,7 +110,7 @@ impl Normalizer {
         Self {
             observations: spec.observation_clip.map(|clip| {
                 let moments = RunningMoments::new(features);
-                let kept = (max_staleness + 1).min(MOST_KEPT) as usize;
+                let kept = max_staleness.min(MAX_STALENESS) as usize + 1;
                 Observations {
                     standardizers: vec![standardizer_of(&moments, clip); kept].into(),
                     clip,

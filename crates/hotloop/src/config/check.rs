@@ -5,6 +5,7 @@ use super::error::ConfigError;
 use super::keys::{Config, RolloutSettings};
 use super::layers::Origins;
 use hotloop_env::Registry;
+use hotloop_learn::MAX_STALENESS;
 
 /// Algorithms that come with hotloop.
 const ALGORITHMS: &[&str] = &["ppo", "a2c", "impala", "appo"];
@@ -111,8 +112,8 @@ impl Config {
         let rollout = &self.rollout;
         range(
             "rollout.max_staleness",
-            (1..=1_000_000).contains(&rollout.max_staleness),
-            "1 to 1000000",
+            (1..=MAX_STALENESS).contains(&rollout.max_staleness),
+            &format!("1 to {MAX_STALENESS}"),
         )?;
         for (key, seconds) in [
             ("rollout.step_deadline", rollout.step_deadline),

@@ -1,6 +1,6 @@
 //! What follows from the configuration: sizes and schedules that nobody sets by hand.
 
-use super::choices::{Mode, ScheduleKind, Scheduler};
+use super::choices::{Mode, Recurrent, ScheduleKind, Scheduler};
 use super::keys::{Config, RolloutSettings};
 use hotloop_env::EnvSpec;
 use hotloop_math::Schedule;
@@ -59,16 +59,24 @@ impl Config {
         }
     }
 
-    /// The most rows that an update may be given: in async mode the last segment may go past the batch.
+    /// The most rows that an update needs room for: in async mode the last segment may go past the batch, and
+    /// where a network remembers, the last sequence of a lane is filled up.
     #[must_use]
     pub fn largest_batch(&self) -> usize {
         let groups = match self.rollout.scheduler {
             Scheduler::FirstReady => self.rollout.envs / self.rollout.lanes_per_actor(),
             _ => self.rollout.groups,
         };
-        match self.rollout.mode {
+        let rows = match self.rollout.mode {
             Mode::Async => self.batch() + self.batch().div_ceil(groups.max(1)),
             _ => self.batch(),
+        };
+        match self.network.recurrent {
+            Recurrent::None => rows,
+            Recurrent::Gru | Recurrent::Lstm => {
+                let (horizon, sequence) = (self.rollout.horizon.max(1), self.sequence().max(1));
+                rows.div_ceil(horizon) * horizon.next_multiple_of(sequence)
+            }
         }
     }
 
@@ -185,6 +193,19 @@ mod tests {
             assert_eq!(rollout.lanes_per_actor(), per_actor, "{envs} in {groups}");
             assert_eq!(rollout.lanes_per_group() % per_actor, 0);
         }
+    }
+
+    #[test]
+    fn there_is_room_for_sequences_that_do_not_divide_the_horizon() {
+        let mut config = Config::default();
+        (config.rollout.envs, config.rollout.groups) = (6, 2);
+        (config.rollout.horizon, config.algo.sequence) = (11, 4);
+        assert_eq!(config.largest_batch(), 6 * 11);
+        config.network.recurrent = Recurrent::Gru;
+        // Three sequences of four rows for each lane; in async mode half as many lanes more.
+        assert_eq!(config.largest_batch(), 6 * 12);
+        config.rollout.mode = Mode::Async;
+        assert_eq!(config.largest_batch(), 9 * 12);
     }
 
     #[test]

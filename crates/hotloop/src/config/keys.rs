@@ -80,7 +80,7 @@ section! {
         /// impala, sync for all others.
         mode: Mode = Mode::Auto,
         /// In async mode: the most versions that may be published between the choice of an action and
-        /// the update that trains on it. Older rows are not trained on.
+        /// the update that trains on it, up to 63. Older rows are not trained on.
         max_staleness: u64 = 2,
         /// Segments of memory per group; 0 for what the mode needs (sync 1, overlap 2, async one more
         /// than max_staleness, at most 4).
