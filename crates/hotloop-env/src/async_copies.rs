@@ -112,6 +112,11 @@ impl AsyncCopies {
             // Once a turn is enough: an environment that cannot start is tried again at the next.
             if lane.coroutine.is_none() && state == State::Working {
                 self.rebuild(i, rows);
+                if self.busy(i).is_some() {
+                    // Whoever polls is to see that this is a reset now, and may give it up.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
             }
         }
     }

@@ -78,7 +78,8 @@ pub trait AsyncVectorEnv: Send {
     fn poll(&mut self, cx: &mut Context<'_>, rows: &mut Rows<'_>) -> Poll<()>;
 
     /// What `lane` is waiting for: its step, or its reset, which may follow a step in the same turn; none
-    /// if it has had its outcome.
+    /// if it has had its outcome. Between a step and the reset that follows it a block should be pending
+    /// once, and wake its task, so that a replay can give up the reset where it was given up.
     fn busy(&self, lane: usize) -> Option<FaultPhase>;
 
     /// Ends the turn of `lane` now, unless it has had its outcome: it fails with [`Cause::Deadline`](crate::Cause::Deadline) for the

@@ -17,6 +17,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
+/// Lets whoever polls see what is done next, and give it up; the next poll comes at once.
+async fn pause() {
+    let mut paused = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut paused, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// What a lane is to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
@@ -69,7 +82,10 @@ impl Job {
             }
         }
         if restart {
-            desk.enter(FaultPhase::Reset);
+            if self.order == Order::Step {
+                desk.enter(FaultPhase::Reset);
+                pause().await;
+            }
             let mut ctx = ResetCtx::with_seeds(&mut self.rng, self.seeds, self.lane, episode);
             env.reset(&mut ctx).await?;
         }

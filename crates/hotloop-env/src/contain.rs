@@ -87,7 +87,8 @@ pub(crate) fn contain<T, E: Into<Failure>>(f: impl FnOnce() -> Result<T, E>) -> 
     }
 }
 
-fn panic_message(payload: &(dyn Any + Send)) -> String {
+/// The message of a panic that was caught.
+pub fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|s| s.to_string());
     text.or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".into())

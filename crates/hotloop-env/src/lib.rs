@@ -56,6 +56,7 @@ pub use action::{ActionBuf, ActionLeaf, ActionView};
 pub use async_copies::AsyncCopies;
 pub use async_env::{AsyncEnv, AsyncVectorEnv};
 pub use block::Block;
+pub use contain::panic_message;
 pub use copies::Copies;
 pub use dtype::{DType, Element};
 pub use env::{Env, ResetCtx, VectorEnv};

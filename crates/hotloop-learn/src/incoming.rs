@@ -18,11 +18,9 @@ pub(crate) struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// How many rows at the beginning of `segment` are too old to be trained on. Versions never decrease
-    /// along a segment.
+    /// How many rows at the beginning of `segment` are too old to be trained on.
     pub(crate) fn stale_rows(&self, segment: &Segment) -> usize {
-        let oldest = self.version.saturating_sub(self.max_staleness);
-        segment.versions()[..segment.rows()].partition_point(|version| *version < oldest)
+        segment.rows_before(self.version.saturating_sub(self.max_staleness))
     }
 
     /// How many versions older than the learner's that of a row is.

@@ -1,8 +1,8 @@
 //! Threads that touch libtorch, and the work that is handed to them.
 
 use crate::{device, error::LearnError};
+use hotloop_env::panic_message;
 use std::{
-    any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     thread::JoinHandle,
 };
@@ -68,7 +68,7 @@ impl Pool {
                 let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
                     Err(LearnError::ShardPanicked {
                         shard,
-                        message: panic_text(panic),
+                        message: panic_message(panic.as_ref()),
                     })
                 });
                 // There is room for every result, and nobody to tell if nobody waits.
@@ -84,13 +84,6 @@ impl Pool {
             results[shard] = result;
         }
         results
-    }
-}
-
-fn panic_text(panic: Box<dyn Any + Send>) -> String {
-    match panic.downcast::<String>() {
-        Ok(text) => *text,
-        Err(panic) => (*panic.downcast_ref::<&str>().unwrap_or(&"(no text)")).to_owned(),
     }
 }
 

@@ -347,6 +347,7 @@ impl Worker {
         batons.drain(..).for_each(|baton| self.send_on(baton));
         self.batons = batons;
         self.floor.relays[self.index].run();
+        self.hub.course.decided();
         Ok(())
     }
 
@@ -367,7 +368,6 @@ impl Worker {
                 error,
             })?;
             self.staging.scatter(batons);
-            hub.course.decided();
             hub.counters.workers[self.index]
                 .0
                 .decided(lanes, start.elapsed());

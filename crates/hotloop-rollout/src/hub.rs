@@ -15,7 +15,7 @@ use crate::watchdog::Stuck;
 use crate::{OnFault, RolloutConfig, RolloutError, Scheduler};
 use hotloop_env::{Beacons, Fault, Spaces};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Faults that wait for the consumer; more are counted, not kept.
@@ -42,6 +42,8 @@ pub(crate) struct Desk {
     pub(crate) tickets: ArrayQueue<Ticket>,
     /// Segments granted and not yet received.
     pub(crate) outstanding: Arc<AtomicUsize>,
+    /// Segments granted so far.
+    granted: AtomicU64,
     /// Whether all lanes are set aside, so that no more segments are taken.
     retired: AtomicBool,
 }
@@ -96,6 +98,7 @@ impl Hub {
                     free,
                     tickets,
                     outstanding: Arc::default(),
+                    granted: AtomicU64::new(0),
                     retired: AtomicBool::new(false),
                 }
             })
@@ -134,6 +137,7 @@ impl Hub {
             group,
             segments: desk.free.capacity(),
         })?;
+        desk.granted.fetch_add(1, Ordering::Relaxed);
         let quota = Quota::new(
             self.config.steps * self.config.lanes_per_group(),
             Outstanding {
@@ -151,14 +155,17 @@ impl Hub {
 
     /// Whether a grant is refused, because all of the group's lanes were set aside.
     fn refuses(&self, group: usize, desk: &Desk) -> Result<bool, RolloutError> {
+        let granted = desk.granted.load(Ordering::Relaxed);
         if let Course::Following(player) = &self.course {
             // When they are seen to be depends on time.
-            return Ok(player.refuses(group));
+            return Ok(player.refuses(group, granted));
         }
         let retired = desk.retired.load(Ordering::Relaxed);
         if retired && let Course::Recording(recorder) = &self.course {
             let group = group as u64;
-            recorder.lock().add(&schedule::Event::Refused { group })?;
+            recorder
+                .lock()
+                .add(&schedule::Event::Refused { group, granted })?;
         }
         Ok(retired)
     }

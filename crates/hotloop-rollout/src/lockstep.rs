@@ -257,7 +257,6 @@ impl Worker {
             row,
             error,
         })?;
-        course.decided();
         if call.bootstrap {
             group.boundary.keep(&mut buf, row);
             group.stage = Stage::Idle;
@@ -269,6 +268,7 @@ impl Worker {
             group.stage = Stage::Observing { row: row + 1 };
             group.lender.lend(buf, Errand::Step, row);
         }
+        self.hub.course.decided();
         Ok(())
     }
 

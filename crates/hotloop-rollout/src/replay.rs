@@ -122,8 +122,12 @@ impl Hub {
                     let granted = self.desks[group].outstanding.load(Ordering::Acquire);
                     granted > early.iter().filter(|full| full.group == group).count()
                 };
-                if let Err(error) = player.check_stalled(fills) {
-                    return self.stray(error);
+                let stalled = player.check_stalled(fills);
+                // What was handed over after the wait, but before that look, can go on.
+                match (stalled, self.full.try_pop()) {
+                    (_, Some(full)) => early.push(full),
+                    (Err(error), None) => return self.stray(error),
+                    (Ok(()), None) => {}
                 }
             }
         }

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// A running rollout. Dropping it ends it and joins all of its threads and tasks, but for a thread in a
-/// call of an environment that does not return within two seconds: that one is left behind, with the
-/// memory that it can reach, and ends when the call returns.
+/// call of an environment, or in blocking work that one spawned, that does not return within two
+/// seconds: that one is left behind, with the memory that it can reach, and ends when the call returns.
 ///
 /// The consumer [grants](Rollout::grant) each group a segment to fill, [receives](Rollout::recv) full
 /// ones, and returns their memory by dropping them: nothing steps beyond what was granted.
@@ -200,7 +200,8 @@ impl Rollout {
                 // another runtime, where the threads have nothing left to do.
                 runtime.shutdown_background();
             } else {
-                drop(runtime);
+                // Blocking work that an environment left running may never end.
+                runtime.shutdown_timeout(PATIENCE);
             }
         }
     }

@@ -10,9 +10,8 @@ use crate::timing::{Limits, Timing};
 use crate::{RolloutConfig, RolloutError};
 use hotloop_env::{
     Beacons, Block, Cause, Fault, FaultPhase, LaneStates, LaneTotals, Rows, RowsParts, Spaces,
-    StateReader, StateWriter, Stream,
+    StateReader, StateWriter, Stream, panic_message,
 };
-use std::any::Any;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -151,6 +150,10 @@ impl Runner {
             let (Some(Poll::Pending), Block::Async(block)) = (polled, &self.block) else {
                 return Poll::Ready(());
             };
+            // The poll may have come to a reset that was given up.
+            if self.given_up(hub).is_some() {
+                continue;
+            }
             let overdue = self.timing.poll_overdue(cx, |lane| block.busy(lane));
             let Poll::Ready((lane, why)) = overdue else {
                 return Poll::Pending;
@@ -363,11 +366,4 @@ fn lose(lane: usize, valid: &mut u8, totals: &mut LaneTotals, faults: &mut Vec<F
     totals.episode_length = 0;
     totals.episodes += 1;
     *valid = 0;
-}
-
-/// The message of a panic.
-pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|s| s.to_string());
-    text.or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
 }

@@ -69,6 +69,11 @@ impl Segment {
         &self.buf().versions()[..=self.rows]
     }
 
+    /// How many rows, from the first on, were decided with versions before `oldest`.
+    pub fn rows_before(&self, oldest: u64) -> usize {
+        self.versions()[..self.rows].partition_point(|version| *version < oldest)
+    }
+
     /// How observations and actions are stored.
     pub fn spaces(&self) -> &Spaces {
         &self.hub.spaces

@@ -4,13 +4,13 @@ use crate::first_ready::{self, Baton, Floor};
 use crate::hub::Hub;
 use crate::protocol::{Close, event::Event};
 use crate::rollout::Control;
-use crate::runner::{Runner, panic_message};
+use crate::runner::Runner;
 use crate::schedule::Course;
 use crate::slab::{Columns, SegmentBuf, Slab, lease};
 use crate::{
     Policy, Rollout, RolloutConfig, RolloutError, Scheduler, Snapshot, lockstep, watchdog,
 };
-use hotloop_env::{Beacons, Block, EnvError, Spaces};
+use hotloop_env::{Beacons, Block, EnvError, Spaces, panic_message};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;

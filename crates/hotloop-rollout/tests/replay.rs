@@ -14,7 +14,7 @@ use hotloop_rollout::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const SCHEDULERS: [Scheduler; 2] = [Scheduler::Lockstep, Scheduler::FirstReady { max_batch: 6 }];
@@ -28,10 +28,19 @@ fn chance(below: u64) -> u64 {
     ((nanos ^ (call << 20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % below
 }
 
-/// A random walk that takes its time, never the same, and now and then for ever if it `hangs`.
+/// Which calls never answer, now and then.
+#[derive(Clone, Copy, PartialEq)]
+enum Hangs {
+    Never,
+    Steps,
+    /// Always the same ones.
+    Resets,
+}
+
+/// A random walk that takes its time, never the same, fails now and then, and `hangs`.
 struct Late {
     walk: Walk,
-    hangs: Arc<AtomicBool>,
+    hangs: Hangs,
 }
 
 impl AsyncEnv for Late {
@@ -42,6 +51,9 @@ impl AsyncEnv for Late {
         hotloop_env::Env::action_space(&self.walk)
     }
     async fn reset(&mut self, ctx: &mut ResetCtx<'_>) -> Result<(), EnvError> {
+        if ctx.rng().below(24) == 0 && self.hangs == Hangs::Resets {
+            std::future::pending::<()>().await;
+        }
         hotloop_env::Env::reset(&mut self.walk, ctx)
     }
     async fn step(
@@ -49,8 +61,10 @@ impl AsyncEnv for Late {
         action: ActionView<'_>,
         rng: &mut EnvRng,
     ) -> Result<Transition, EnvError> {
-        let hangs = self.hangs.load(Ordering::Relaxed);
-        if hangs && chance(64) == 0 {
+        if rng.below(16) == 0 {
+            return Err(EnvError::new("now and then"));
+        }
+        if self.hangs == Hangs::Steps && chance(64) == 0 {
             std::future::pending::<()>().await;
         }
         if chance(4) == 0 {
@@ -134,7 +148,7 @@ fn bytes(segment: &Segment) -> Received {
 struct Run {
     config: RolloutConfig,
     workers: usize,
-    hangs: bool,
+    hangs: Hangs,
     updates: u64,
     /// Segments of an update.
     batch: usize,
@@ -157,7 +171,7 @@ impl Run {
                 ..Default::default()
             },
             workers: 2,
-            hangs: false,
+            hangs: Hangs::Never,
             updates: 40,
             batch: 4,
         }
@@ -177,13 +191,12 @@ impl Run {
             let (newest, last) = (newest.clone(), last.clone());
             Box::new(Curious { newest, last }) as Box<dyn Policy>
         });
-        let hangs = Arc::new(AtomicBool::new(self.hangs));
+        let hangs = self.hangs;
         let make = |_: usize, lanes: usize| {
-            let hangs = hangs.clone();
             let build = move || {
                 Ok(Late {
                     walk: Walk::default(),
-                    hangs: hangs.clone(),
+                    hangs,
                 })
             };
             Ok(Block::Async(Box::new(AsyncCopies::new(lanes, build)?)))
@@ -203,7 +216,8 @@ impl Run {
         for update in 1..=self.updates {
             let mut batch = vec![];
             while batch.len() < self.batch {
-                batch.push(rollout.recv()?);
+                let next = rollout.recv_timeout(Duration::from_secs(60))?;
+                batch.push(next.expect("a run goes on"));
                 // Whatever else is there by chance belongs to the update as well.
                 while let Some(more) = rollout.recv_timeout(Duration::ZERO)? {
                     batch.push(more);
@@ -286,16 +300,61 @@ fn lanes_that_were_given_up_are_given_up_again() {
     for scheduler in SCHEDULERS {
         let file = Temporary::new("deadlines");
         let mut run = Run::new(scheduler);
-        run.hangs = true;
+        run.hangs = Hangs::Steps;
         run.config.step_deadline = Some(Duration::from_millis(20));
         run.config.backoff = Duration::from_millis(1);
         let (recorded, statistics) = run.go(file.record()).unwrap();
         assert!(statistics.faults.deadlines > 0);
-        run.hangs = false;
+        run.hangs = Hangs::Never;
         let (replayed, again) = run.go(file.replay()).unwrap();
         assert!(recorded == replayed, "{scheduler:?}");
         assert!(again.faults.deadlines > 0);
     }
+}
+
+#[test]
+fn resets_that_were_given_up_are_given_up_again_whether_they_answer_or_not() {
+    for scheduler in SCHEDULERS {
+        let file = Temporary::new("resets");
+        let mut run = Run::new(scheduler);
+        run.hangs = Hangs::Resets;
+        run.config.reset_deadline = Some(Duration::from_millis(10));
+        run.config.backoff = Duration::from_millis(1);
+        let (recorded, statistics) = run.go(file.record()).unwrap();
+        assert!(statistics.faults.deadlines > 0);
+        for hangs in [Hangs::Resets, Hangs::Never] {
+            run.hangs = hangs;
+            let (replayed, again) = run.go(file.replay()).unwrap();
+            assert!(recorded == replayed, "{scheduler:?}");
+            assert_eq!(again.faults.deadlines, statistics.faults.deadlines);
+        }
+    }
+}
+
+#[test]
+fn the_grant_that_was_refused_is_refused_and_none_before() {
+    let file = Temporary::new("refused");
+    let go = |schedule| {
+        let config = RolloutConfig {
+            lanes: 4,
+            steps: 5,
+            segments_per_group: 2,
+            max_failures_in_a_row: 0,
+            scheduler: SCHEDULERS[1],
+            schedule,
+            ..Default::default()
+        };
+        let hopeless = |lane| Fault::new(Failure::Error, if lane == 0 { 0 } else { u32::MAX });
+        let rollout = start(config, 1, hopeless);
+        let first = rollout.grant(0, Acting::Newest).unwrap();
+        // Its segment is full, if with nothing, once the group has no lane left.
+        while first && rollout.statistics().segments == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        (first, rollout.grant(0, Acting::Newest).unwrap())
+    };
+    assert_eq!(go(file.record()), (true, false));
+    assert_eq!(go(file.replay()), (true, false));
 }
 
 #[test]

@@ -4,7 +4,10 @@
 
 mod common;
 use common::*;
-use hotloop_env::{Block, EnvError, EnvRng, Rows, Stream, VectorEnv};
+use hotloop_env::{
+    ActionView, AsyncCopies, AsyncEnv, Block, EnvError, EnvRng, ObservationMut, ResetCtx, Rows,
+    Space, Spaces, Stream, Transition, VectorEnv,
+};
 use hotloop_rollout::{
     Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, RolloutError, Scheduler,
 };
@@ -117,6 +120,69 @@ fn br_49_a_consumer_that_waits_on_another_thread_is_let_go() {
         let error = waiting.join().unwrap().unwrap_err();
         assert!(matches!(error, RolloutError::TooFewLanes { .. }), "{error}");
     }
+}
+
+/// Has blocking work done that ends only when the other end of `until` is dropped.
+struct Blocked {
+    until: flume::Receiver<()>,
+    begun: Arc<AtomicUsize>,
+}
+
+impl AsyncEnv for Blocked {
+    fn observation_space(&self) -> Space {
+        Space::unbounded(&[1])
+    }
+    fn action_space(&self) -> Space {
+        Space::discrete(5)
+    }
+    async fn reset(&mut self, _: &mut ResetCtx<'_>) -> Result<(), EnvError> {
+        Ok(())
+    }
+    async fn step(&mut self, _: ActionView<'_>, _: &mut EnvRng) -> Result<Transition, EnvError> {
+        let until = self.until.clone();
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let work = tokio::task::spawn_blocking(move || until.recv());
+        let _ = work.await;
+        Ok(Transition::running(0.0))
+    }
+    fn observe(&mut self, out: &mut ObservationMut<'_>) -> Result<(), EnvError> {
+        out.write(&[0.0f32])
+    }
+}
+
+#[test]
+fn an_end_does_not_wait_for_blocking_work_that_goes_on() {
+    let (release, until) = flume::bounded(0);
+    let begun = Arc::new(AtomicUsize::new(0));
+    let of = begun.clone();
+    let make = move |_: usize, lanes: usize| {
+        let (until, begun) = (until.clone(), of.clone());
+        let build = move || {
+            Ok(Blocked {
+                until: until.clone(),
+                begun: begun.clone(),
+            })
+        };
+        Ok(Block::Async(Box::new(AsyncCopies::new(lanes, build)?)))
+    };
+    let config = RolloutConfig {
+        lanes: 1,
+        ..Default::default()
+    };
+    let spaces = Spaces::new(Space::unbounded(&[1]), Space::discrete(5)).unwrap();
+    let rollout = Rollout::start(config, spaces, make, scripted(1), None).unwrap();
+    rollout.grant(0, Acting::At(0)).unwrap();
+    while begun.load(Ordering::SeqCst) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (ended, end) = flume::bounded(1);
+    std::thread::spawn(move || {
+        rollout.shutdown();
+        ended.send(())
+    });
+    let outcome = end.recv_timeout(Duration::from_secs(60));
+    drop(release);
+    assert_eq!(outcome, Ok(()));
 }
 
 /// Fails or panics at its third decision.

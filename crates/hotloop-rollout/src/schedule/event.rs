@@ -20,8 +20,8 @@ pub(crate) enum Event {
     },
     /// The consumer received a segment.
     Received { group: u64 },
-    /// The consumer was refused a grant.
-    Refused { group: u64 },
+    /// The consumer was refused a grant to a group that it had granted `granted` segments before.
+    Refused { group: u64, granted: u64 },
     /// The consumer published a version.
     Published { version: u64 },
 }
@@ -74,7 +74,7 @@ impl Event {
                 resetting,
             } => numbers(if *resetting { 5 } else { 4 }, &[*lane, *turn]),
             Self::Received { group } => numbers(6, &[*group]),
-            Self::Refused { group } => numbers(7, &[*group]),
+            Self::Refused { group, granted } => numbers(7, &[*group, *granted]),
             Self::Published { version } => numbers(8, &[*version]),
         }
     }
@@ -106,7 +106,9 @@ impl Event {
                 resetting: kind == 5,
             }),
             6 => next().map(|group| Self::Received { group }),
-            7 => next().map(|group| Self::Refused { group }),
+            7 => next()
+                .zip(next())
+                .map(|(group, granted)| Self::Refused { group, granted }),
             8 => next().map(|version| Self::Published { version }),
             unknown => return Err(unknown),
         };
@@ -147,7 +149,10 @@ mod tests {
                 resetting: false,
             },
             Event::Received { group: 127 },
-            Event::Refused { group: 128 },
+            Event::Refused {
+                group: 128,
+                granted: 3,
+            },
             Event::Published { version: 9 },
         ]
     }

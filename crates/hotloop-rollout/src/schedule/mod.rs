@@ -13,7 +13,7 @@
 //! | a lane given up at a deadline: its turn and what it was doing | the actor | given up at once; no deadline is waited for |
 //! | a segment received, by group | the consumer | segments are received in this order |
 //! | a version published | the consumer | waits until all batches before it are decided; batches after it wait for it |
-//! | a grant refused, by group | the consumer | refused |
+//! | a grant refused: its group, and how many it was granted before | the consumer | refused |
 //!
 //! The events of all threads stand in one file in an order in which they may have happened one after the
 //! other: a worker asks for the newest version and adds its batch under one lock, and the consumer
@@ -107,7 +107,7 @@ impl Course {
         }
     }
 
-    /// A batch has been decided.
+    /// A batch has been decided, and what it filled was handed over: a consumer that still waits finds it.
     pub(crate) fn decided(&self) {
         if let Self::Following(player) = self {
             player.decided();
@@ -152,7 +152,11 @@ fn own_settings(
         ("seed", config.seed.to_string()),
         ("bounding", format!("{:?}", config.bounding)),
         ("state", format!("{:?}", config.state)),
-        ("workers", workers.to_string()),
+        // As whoever starts the run calls it: there are as many as threads, but no more than groups.
+        (
+            "workers, a number that follows from --threads,",
+            workers.to_string(),
+        ),
         ("resumed", resumed.to_string()),
     ];
     all.into_iter()

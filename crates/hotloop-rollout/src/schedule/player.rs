@@ -29,7 +29,7 @@ struct Recorded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Consumed {
     Received(usize),
-    Refused(usize),
+    Refused { group: usize, granted: u64 },
     Published(u64),
 }
 
@@ -164,7 +164,10 @@ impl Player {
                     .insert((usize::try_from(lane).ok()?, turn), phase);
             }
             Event::Received { group: of } => self.consumed.push(Consumed::Received(group(of)?)),
-            Event::Refused { group: of } => self.consumed.push(Consumed::Refused(group(of)?)),
+            Event::Refused { group: of, granted } => self.consumed.push(Consumed::Refused {
+                group: group(of)?,
+                granted,
+            }),
             Event::Published { version } => {
                 self.barriers.push(self.batches.len());
                 self.consumed.push(Consumed::Published(version));
@@ -215,7 +218,7 @@ impl Player {
         })
     }
 
-    /// A batch that was taken has been decided.
+    /// A batch that was taken has been decided, and what it filled handed over.
     pub(super) fn decided(&self) {
         lock(&self.progress).decided += 1;
         self.changed.notify();
@@ -257,9 +260,10 @@ impl Player {
         }
     }
 
-    /// Whether a grant to `group` is refused now. Then it is done.
-    pub(crate) fn refuses(&self, group: usize) -> bool {
-        let refused = self.next_consumed() == Some(Consumed::Refused(group));
+    /// Whether a grant to `group`, which was granted `granted` segments before, is refused now. Then it is
+    /// done.
+    pub(crate) fn refuses(&self, group: usize, granted: u64) -> bool {
+        let refused = self.next_consumed() == Some(Consumed::Refused { group, granted });
         if refused {
             self.consume();
         }
@@ -353,7 +357,8 @@ impl Player {
                 "event {number} of the consumer differs: the run {doing}, the recorded one {}",
                 match recorded {
                     Consumed::Received(group) => format!("received a segment of group {group}"),
-                    Consumed::Refused(group) => format!("was refused a grant to group {group}"),
+                    Consumed::Refused { group, .. } =>
+                        format!("was refused a grant to group {group}"),
                     Consumed::Published(version) => format!("published version {version}"),
                 }
             ),

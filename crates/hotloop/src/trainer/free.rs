@@ -90,9 +90,7 @@ impl Training {
             };
             let (group, rows) = size_of(&segment);
             admission.received(group, rows);
-            let old =
-                segment.versions()[..segment.rows()].partition_point(|version| *version < oldest);
-            batch.fresh += rows - old * segment.lanes();
+            batch.fresh += rows - segment.rows_before(oldest) * segment.lanes();
             batch.segments.push(segment);
         }
         Ok(Some(batch))
