@@ -159,6 +159,7 @@ mod tests {
                 episodes: 10,
                 return_mean: 475.0,
                 return_std: 1.0,
+                faults: 0,
                 best: true,
             }),
             ..Update::default()

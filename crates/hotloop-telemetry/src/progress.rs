@@ -114,13 +114,18 @@ impl Sink for Progress {
             episodes,
             return_mean,
             return_std,
+            faults,
             best,
         }) = update.evaluation
         {
+            let failed = match faults {
+                0 => String::new(),
+                n => format!(", {n} failures of environments"),
+            };
             let best = if best { ", the best so far" } else { "" };
             self.console.line(&format!(
                 "evaluation after {} steps: return {return_mean:.2} ± {return_std:.2} \
-                 over {episodes} episodes{best}",
+                 over {episodes} episodes{failed}{best}",
                 count(update.env_steps as f64)
             ));
         }

@@ -5,7 +5,8 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::thread::sleep;
+use std::time::{Duration, SystemTime};
 
 /// The directory of one run. It holds `config.toml`, `manifest.json`, `metrics.jsonl` and
 /// `checkpoints/`.
@@ -89,7 +90,7 @@ impl RunDir {
             .append(true)
             .open(&path)
             .map_err(failed)?;
-        match file.try_lock() {
+        match lock_for(&file, || sleep(Duration::from_millis(10))) {
             Ok(()) => Ok(Self {
                 _lock: Some(Arc::new(file)),
                 ..self
@@ -207,6 +208,18 @@ impl RunDir {
     pub fn checkpoints(&self) -> PathBuf {
         self.path.join("checkpoints")
     }
+}
+
+/// Locks the file, or finds that it stays locked through twenty pauses: a child process that another
+/// thread starts holds the files of its parent open for a moment.
+fn lock_for(file: &File, mut pause: impl FnMut()) -> Result<(), TryLockError> {
+    for _ in 0..20 {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => pause(),
+            settled => return settled,
+        }
+    }
+    file.try_lock()
 }
 
 fn place(path: &Path, reason: &str) -> TelemetryError {
@@ -383,6 +396,19 @@ mod tests {
         assert_eq!(RunDir::open(&path).unwrap().path(), path);
         drop(run);
         RunDir::reopen(&path).unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_is_given_up_in_a_moment_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || File::create(dir.path().join(LOCK)).unwrap();
+        let (run, again) = (open(), open());
+        run.try_lock().unwrap();
+        // As a child between fork and exec: it holds the file after the run has dropped it.
+        let mut child = Some(run.try_clone().unwrap());
+        drop(run);
+        lock_for(&again, || drop(child.take())).unwrap();
+        assert!(child.is_none(), "it was locked at first");
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub struct Evaluation {
     pub return_mean: f64,
     /// Population standard deviation of the returns.
     pub return_std: f64,
+    /// Failures of environments in this evaluation.
+    pub faults: u64,
     /// Whether it is the best of the run so far.
     pub best: bool,
 }
@@ -85,10 +87,10 @@ pub struct Update {
     pub return_mean_100: Option<f64>,
     /// Mean length of the last 100 episodes, in env steps.
     pub length_mean_100: Option<f64>,
-    /// Environment failures so far.
+    /// Environment failures so far, those of evaluations included.
     pub faults: u64,
-    /// What failed since the update before: environment, lane, step and message. The first 1,024 if
-    /// there were more.
+    /// What failed in training since the update before: environment, lane, step and message. The first
+    /// 1,024 if there were more.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
     /// Where the time went.

@@ -3,10 +3,10 @@
 use crate::assemble;
 use crate::checkpointing::{self, BEST, LAST};
 use crate::config::{Config, Layers};
-use crate::evaluate::{EvalPlan, EvalReport, play_episodes};
+use crate::evaluate::{EvalPlan, EvalReport, Stage, play_episodes};
 use crate::stop::Patience;
 use crate::{Error, StopHandle, threads};
-use hotloop_env::{Block, EnvOptions, EnvSpec, Registry, Spaces};
+use hotloop_env::{EnvOptions, EnvSpec, Registry, Spaces};
 use hotloop_learn::{Actor, Body, Learner, device};
 use hotloop_telemetry::RunDir;
 use std::path::Path;
@@ -121,19 +121,19 @@ impl Agent {
     /// If an environment fails, or the network does.
     pub fn evaluate(&mut self, plan: EvalPlan, envs: usize) -> Result<EvalReport, Error> {
         let envs = envs.min(plan.episodes).max(1);
-        let mut block = self.spec.make(&self.options, envs)?;
+        let mut stage = Stage::new(&self.spec, &self.options, envs)?;
         let (spaces, learner) = (&self.spaces, &mut self.learner);
         let report = threads::run("hotloop-eval", move || {
-            evaluate_on(&mut block, spaces, learner, plan, &StopHandle::new())
+            evaluate_on(&mut stage, spaces, learner, plan, &StopHandle::new())
         })?;
         Ok(report.expect("nobody else has the handle to stop it"))
     }
 }
 
-/// Plays episodes on `block` with the current weights and statistics of `learner`, which do not change;
+/// Plays episodes on `stage` with the current weights and statistics of `learner`, which do not change;
 /// `None` if the run was stopped first.
 pub(crate) fn evaluate_on(
-    block: &mut Block,
+    stage: &mut Stage,
     spaces: &Spaces,
     learner: &Learner,
     plan: EvalPlan,
@@ -142,7 +142,7 @@ pub(crate) fn evaluate_on(
     let mut actor = Actor::new(learner.net().clone(), spaces);
     let standardizer = learner.normalizer().standardizer();
     play_episodes(
-        block,
+        stage,
         spaces,
         &mut actor,
         learner.params(),

@@ -333,9 +333,13 @@ fn restore_normalizer(
     };
     let returns = match returns {
         Some(old) => {
-            let lanes = snapshot
+            let mut lanes = snapshot
                 .f64s(&format!("{prefix}.returns.lanes"), &[old.returns().len()])?
                 .to_vec();
+            if find(snapshot, "rollout").is_none() {
+                // The returns of episodes that nobody goes on with.
+                lanes.fill(0.0);
+            }
             let moments = moments(&format!("{prefix}.returns"), 1)?;
             let scaler = ReturnScaler::from_parts(old.gamma(), lanes, moments)
                 .map_err(|e: MomentsError| refuse(dir, name, e))?;

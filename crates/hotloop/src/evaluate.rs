@@ -8,7 +8,7 @@
 use crate::Error;
 use crate::stop::Patience;
 use hotloop_env::{
-    Block, EnvError, Fault, LaneStates, Philox, Rows, RowsParts, Spaces, Stream, end_flags,
+    Block, EnvError, EnvOptions, EnvSpec, Fault, LaneStates, Philox, Rows, RowsParts, Spaces, Stream, end_flags,
 };
 use hotloop_learn::{Actor, Choice, Params};
 use hotloop_math::Standardizer;
@@ -139,13 +139,13 @@ impl Row {
     }
 }
 
-/// Plays `plan.episodes` episodes on the lanes of `block`; `None` if the run was stopped and it would
-/// take long.
+/// Plays `plan.episodes` episodes on the lanes of `stage`; `None` if the run was stopped and it would
+/// take long: then the stage may be within a turn, and is not to be used again.
 ///
 /// # Errors
 /// If an environment fails too often, or the network does.
 pub(crate) fn play_episodes(
-    block: &mut Block,
+    stage: &mut Stage,
     spaces: &Spaces,
     actor: &mut Actor,
     params: &Params,
@@ -153,12 +153,11 @@ pub(crate) fn play_episodes(
     plan: EvalPlan,
     mut patience: Patience,
 ) -> Result<Option<EvalReport>, Error> {
-    let lanes = block.lanes();
-    let driver = Driver::new(block)?;
+    let lanes = stage.block.lanes();
     let mut states = LaneStates::new(plan.seed, Stream::Eval, 0, lanes);
     let mut row = Row::new(spaces, lanes, actor.bounding());
     let philox = Philox::new(plan.seed, Stream::EvalAction);
-    let (mut faults, mut failures) = (vec![], Failures::new(lanes));
+    let (mut faults, mut failures) = (vec![], Failures::new(&stage.env, lanes));
     // Lane l plays episodes l, l + lanes, …
     let mut playing: Vec<usize> = (0..lanes).collect();
     let mut steps = vec![0u64; lanes];
@@ -170,7 +169,7 @@ pub(crate) fn play_episodes(
         states.restart(lane, episode as u64);
     }
     let rows = &mut row.rows(spaces, &mut states, &mut faults);
-    if !driver.turn(block, rows, true, &mut patience) {
+    if !stage.turn(rows, true, &mut patience) {
         return Ok(None);
     }
     failures.take(&mut faults)?;
@@ -197,7 +196,7 @@ pub(crate) fn play_episodes(
         )?;
         row.clip(spaces);
         let rows = &mut row.rows(spaces, &mut states, &mut faults);
-        if !driver.turn(block, rows, false, &mut patience) {
+        if !stage.turn(rows, false, &mut patience) {
             return Ok(None);
         }
         failures.take(&mut faults)?;
@@ -226,39 +225,43 @@ pub(crate) fn play_episodes(
     Ok(Some(EvalReport::of(&finished, failures.total)))
 }
 
-/// Gives lanes their turns, and waits for those that wait themselves.
-struct Driver {
-    /// For the timers and sockets of environments that wait.
-    runtime: Option<Runtime>,
+/// The environments of evaluations, with what those that wait need: their timers and sockets belong to
+/// the runtime in which they were made, and outlive one evaluation.
+pub(crate) struct Stage {
+    env: String,
+    block: Block,
+    // Dropped last.
+    reactor: Option<Reactor>,
 }
 
-impl Driver {
-    fn new(block: &Block) -> Result<Self, Error> {
-        let runtime = match block {
-            Block::Sync(_) => None,
-            Block::Async(_) => Some(Builder::new_current_thread().enable_all().build().map_err(
-                |error| Error::Thread {
-                    name: "hotloop-eval",
-                    reason: error.to_string(),
-                },
-            )?),
+impl Stage {
+    /// `lanes` environments, with nothing begun yet.
+    ///
+    /// # Errors
+    /// If they cannot be made.
+    pub(crate) fn new(spec: &EnvSpec, options: &EnvOptions, lanes: usize) -> Result<Self, Error> {
+        let reactor = match spec.waits() {
+            true => Some(Reactor::new()?),
+            false => None,
         };
-        Ok(Self { runtime })
+        let block = {
+            let _entered = reactor.as_ref().map(|reactor| reactor.runtime().enter());
+            spec.make(options, lanes)?
+        };
+        Ok(Self {
+            env: spec.id().to_string(),
+            block,
+            reactor,
+        })
     }
 
-    /// False if the run was stopped while environments were waiting: the turn is not over, and the block
-    /// is not to be used again.
-    fn turn(
-        &self,
-        block: &mut Block,
-        rows: &mut Rows<'_>,
-        first: bool,
-        patience: &mut Patience,
-    ) -> bool {
-        match (block, &self.runtime) {
-            (Block::Async(block), Some(runtime)) => {
+    /// Gives lanes their turns, and waits for those that wait themselves. False if the run was stopped
+    /// meanwhile: the turn is not over.
+    fn turn(&mut self, rows: &mut Rows<'_>, first: bool, patience: &mut Patience) -> bool {
+        match (&mut self.block, &self.reactor) {
+            (Block::Async(block), Some(reactor)) => {
                 block.begin(rows);
-                runtime.block_on(async {
+                reactor.runtime().block_on(async {
                     // One of them may never answer.
                     while timeout(LOOK, poll_fn(|cx| block.poll(cx, rows)))
                         .await
@@ -284,9 +287,36 @@ impl Driver {
     }
 }
 
+/// A runtime whose end waits for nobody: what an environment does on a thread of its own may last.
+struct Reactor(Option<Runtime>);
+
+impl Reactor {
+    fn new() -> Result<Self, Error> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::Thread {
+            name: "hotloop-eval",
+            reason: error.to_string(),
+        })?;
+        Ok(Self(Some(runtime)))
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.0.as_ref().expect("it is taken by `drop` alone")
+    }
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// Failures of environments in an evaluation. The block has rebuilt what failed and begun its episode
 /// anew, with the random numbers that follow; only an episode that goes on failing ends the evaluation.
 struct Failures {
+    env: String,
     total: u64,
     /// Those of the episode that each lane plays.
     of_episode: Vec<u32>,
@@ -296,8 +326,9 @@ struct Failures {
 const MOST_FAILURES: u32 = 10;
 
 impl Failures {
-    fn new(lanes: usize) -> Self {
+    fn new(env: &str, lanes: usize) -> Self {
         Self {
+            env: env.to_string(),
             total: 0,
             of_episode: vec![0; lanes],
         }
@@ -305,12 +336,13 @@ impl Failures {
 
     fn take(&mut self, faults: &mut Vec<Fault>) -> Result<(), Error> {
         for fault in faults.drain(..) {
-            tracing::warn!(lane = fault.lane, step = fault.step, "evaluation: {fault}");
+            let what = format!("{}, evaluation, {fault}", self.env);
+            tracing::warn!("{what}");
             self.total += 1;
             let failures = &mut self.of_episode[fault.lane];
             *failures += 1;
             if *failures > MOST_FAILURES {
-                let reason = format!("evaluation: {fault} (failure {failures} of one episode)");
+                let reason = format!("{what} (failure {failures} of one episode)");
                 return Err(EnvError::new(reason).into());
             }
         }

@@ -169,7 +169,14 @@ impl Config {
             ALGORITHMS.contains(&algo.name.as_str()),
             &format!("one of: {}", ALGORITHMS.join(", ")),
         )?;
-        range("algo.epochs", algo.epochs >= 1, "1 or more")?;
+        let one_pass = matches!(algo.name.as_str(), "a2c" | "impala");
+        conflict("algo.epochs", one_pass && algo.epochs > 1, || {
+            format!(
+                "{} makes one pass over a batch, as nothing in its gradient makes up for weights that \
+                 have moved since; set algo.epochs=1",
+                algo.name
+            )
+        })?;
         range("algo.minibatches", algo.minibatches >= 1, "1 or more")?;
         range("algo.shards", (1..=256).contains(&algo.shards), "1 to 256")?;
         range("algo.gamma", unit.contains(&algo.gamma), "0 to 1")?;

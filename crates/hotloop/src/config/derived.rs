@@ -17,11 +17,18 @@ impl ScheduleKind {
 }
 
 impl Config {
-    /// The same configuration with the rollout's `auto` values replaced by what they stand for with this
-    /// algorithm and this environment: what a run works with and keeps.
+    /// The same configuration with the values that are left to hotloop (`auto` of the rollout, 0 passes)
+    /// replaced by what they stand for with this algorithm and this environment: what a run works with
+    /// and keeps.
     #[must_use]
     pub fn settled(&self, spec: &EnvSpec) -> Self {
         let mut config = self.clone();
+        if config.algo.epochs == 0 {
+            config.algo.epochs = match config.algo.name.as_str() {
+                "a2c" | "impala" => 1,
+                _ => 4,
+            };
+        }
         let rollout = &mut config.rollout;
         if rollout.mode == Mode::Auto {
             rollout.mode = match config.algo.name.as_str() {
@@ -155,11 +162,11 @@ mod tests {
     use super::*;
     use hotloop_env::{Registry, Space, Spaces};
 
-    /// What is settled of `scheduler`, `mode` and `envs_per_actor` for an environment that does not wait.
-    fn settle(algo: &str, scheduler: Scheduler) -> (Scheduler, Mode, usize) {
+    /// What is settled for an environment that does not wait.
+    fn settled(algo: &str, change: impl FnOnce(&mut Config)) -> Config {
         let mut config = Config::new("Still-v0");
         config.algo.name = algo.into();
-        config.rollout.scheduler = scheduler;
+        change(&mut config);
         let spaces = |_: &_| Ok(Spaces::new(Space::discrete(2), Space::discrete(2))?);
         let mut registry = Registry::new();
         registry.add(EnvSpec::vector(
@@ -167,7 +174,12 @@ mod tests {
             |_, _| Err("none".into()),
             spaces,
         ));
-        let rollout = config.settled(registry.get("Still-v0").unwrap()).rollout;
+        config.settled(registry.get("Still-v0").unwrap())
+    }
+
+    /// What is settled of `scheduler`, `mode` and `envs_per_actor`.
+    fn settle(algo: &str, scheduler: Scheduler) -> (Scheduler, Mode, usize) {
+        let rollout = settled(algo, |config| config.rollout.scheduler = scheduler).rollout;
         (rollout.scheduler, rollout.mode, rollout.envs_per_actor)
     }
 
@@ -178,6 +190,14 @@ mod tests {
         assert_eq!(settle("appo", auto), (Scheduler::Lockstep, Mode::Async, 0));
         let chosen = Scheduler::FirstReady;
         assert_eq!(settle("ppo", chosen), (chosen, Mode::Sync, 0));
+    }
+
+    #[test]
+    fn passes_are_settled_by_the_algorithm_unless_set() {
+        for (algo, passes) in [("ppo", 4), ("appo", 4), ("a2c", 1), ("impala", 1)] {
+            assert_eq!(settled(algo, |_| {}).algo.epochs, passes, "{algo}");
+        }
+        assert_eq!(settled("ppo", |config| config.algo.epochs = 9).algo.epochs, 9);
     }
 
     #[test]

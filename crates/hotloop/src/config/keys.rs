@@ -138,8 +138,8 @@ section! {
     AlgoConfig {
         /// "ppo", "a2c", "impala" or "appo".
         name: String = "ppo".to_string(),
-        /// Passes over each batch.
-        epochs: usize = 4,
+        /// Passes over each batch; 0 for 4 with ppo and appo, and for the one that a2c and impala make.
+        epochs: usize = 0,
         /// Parts that a batch is split into, one gradient step each.
         minibatches: usize = 4,
         /// Adam's step size.

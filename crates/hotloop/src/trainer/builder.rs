@@ -174,7 +174,8 @@ impl TrainerBuilder {
     }
 }
 
-/// Keys that a replay may set otherwise: they change no update.
+/// Keys that a replay may set otherwise: what was recorded does not depend on them. With other `steps`
+/// linear schedules differ, and so do the weights.
 const FREE_IN_A_REPLAY: &[&str] = &[
     "steps",
     "threads",

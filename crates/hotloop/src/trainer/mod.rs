@@ -56,7 +56,7 @@ pub struct TrainReport {
     pub updates: u64,
     /// Episodes that ended, in the whole run.
     pub episodes: u64,
-    /// Environment failures, in the whole run.
+    /// Environment failures, in the whole run, evaluations included.
     pub faults: u64,
     /// Seconds of training, in the whole run.
     pub wall_s: f64,

@@ -59,8 +59,8 @@ impl Training {
                 .over(evaluation)
                 .filter(|e| !stepping || *e != Ended::Interrupted);
             if saving || ended.is_some() {
-                self.finish_round(&next, stepping)?;
-                self.save(LAST, acting.as_ref(), true)?;
+                let at_rest = !stepping || self.finish_round(&next)?;
+                self.save(LAST, acting.as_ref(), at_rest)?;
             }
             if let Some(ended) = ended {
                 return Ok(ended);
@@ -103,11 +103,9 @@ impl Training {
         Ok(Some(segments))
     }
 
-    /// Waits for a round that is still stepping, and drops it: a return was reached during overlap.
-    fn finish_round(&mut self, next: &Next, stepping: bool) -> Result<(), Error> {
-        if stepping {
-            self.receive(next.granted)?;
-        }
-        Ok(())
+    /// Waits for a round that is still stepping, and drops it: a return was reached during overlap. False
+    /// if the run was stopped first, so that lanes are still at work.
+    fn finish_round(&mut self, next: &Next) -> Result<bool, Error> {
+        Ok(self.receive(next.granted)?.is_some())
     }
 }

@@ -7,6 +7,7 @@ use super::{Place, Progress, Trainer};
 use crate::account::{Account, LearnerTime};
 use crate::checkpointing::Loaded;
 use crate::config::Config;
+use crate::evaluate::Stage;
 use crate::{Error, acting, assemble, recall, system};
 use hotloop_learn::{CopyCounters, Learner, PolicyStore, device};
 use hotloop_math::SystemClock;
@@ -88,7 +89,7 @@ impl Training {
             .map_err(|error| misfit(place.as_ref().map(RunDir::path), error))?;
         let evaluator = if config.eval.every > 0 {
             let envs = config.eval.envs.min(config.eval.episodes);
-            Some((spec.make(&options, envs)?, spaces))
+            Some((Stage::new(&spec, &options, envs)?, spaces))
         } else {
             None
         };

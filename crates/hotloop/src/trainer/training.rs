@@ -5,9 +5,9 @@ use super::{Ended, Progress, TrainReport};
 use crate::account::{Account, LearnerTime};
 use crate::checkpointing::{self, Acting, BEST, Contents, LAST};
 use crate::config::{Config, Mode};
-use crate::evaluate::EvalPlan;
+use crate::evaluate::{EvalPlan, Stage};
 use crate::{Error, StopHandle, agent};
-use hotloop_env::{Block, Spaces};
+use hotloop_env::Spaces;
 use hotloop_learn::{
     Algorithm, Choice, CopyCounters, CopyCounts, Learner, PolicyStore, StateStore, UpdateStats,
     device,
@@ -32,7 +32,7 @@ pub(super) struct Training {
     pub(super) copied: CopyCounts,
     pub(super) progress: Progress,
     pub(super) reporter: Reporter,
-    pub(super) evaluator: Option<(Block, Spaces)>,
+    pub(super) evaluator: Option<(Stage, Spaces)>,
     pub(super) stop: StopHandle,
     pub(super) seen: Statistics,
     pub(super) account: Account,
@@ -121,7 +121,7 @@ impl Training {
 
     /// Evaluates on environments of its own if it is time to, and keeps the best policy.
     pub(super) fn evaluate(&mut self) -> Result<Option<Evaluation>, Error> {
-        let Some((block, spaces)) = &mut self.evaluator else {
+        let Some((stage, spaces)) = &mut self.evaluator else {
             return Ok(None);
         };
         if !self
@@ -136,10 +136,13 @@ impl Training {
             seed: self.config.seed,
             choice: Choice::Greedy,
         };
-        let report = agent::evaluate_on(block, spaces, &self.learner, plan, &self.stop)?;
+        let report = agent::evaluate_on(stage, spaces, &self.learner, plan, &self.stop)?;
         let Some(report) = report else {
+            // Its environments are still within a turn, and the run ends soon.
+            self.evaluator = None;
             return Ok(None);
         };
+        self.progress.faults += report.faults;
         let best = self
             .progress
             .best_return
@@ -152,6 +155,7 @@ impl Training {
             episodes: report.episodes as u64,
             return_mean: report.return_mean,
             return_std: report.return_std,
+            faults: report.faults,
             best,
         }))
     }

@@ -48,6 +48,9 @@ fn the_defaults_run() {
     assert_eq!(check(&[]), Ok(()));
     assert_eq!(check(&["rollout.mode=overlap"]), Ok(()));
     assert_eq!(check(&["rollout.scheduler=first-ready"]), Ok(()));
+    for algorithm in ALGORITHMS {
+        assert_eq!(check(&[&format!("algo.name={algorithm}")]), Ok(()));
+    }
 }
 
 #[test]
@@ -98,7 +101,6 @@ fn values_out_of_range_are_named_with_what_is_possible() {
         ("algo.learning_rate=0", "expected more than 0"),
         ("algo.learning_rate=inf", "algo.learning_rate = inf"),
         ("algo.adam_eps=0", "algo.adam_eps"),
-        ("algo.epochs=0", "algo.epochs = 0"),
         ("algo.minibatches=0", "algo.minibatches = 0"),
         ("algo.clip=0", "algo.clip"),
         ("algo.value_clip=-1", "expected 0 (off) or more"),
@@ -150,6 +152,14 @@ fn what_does_not_fit_is_named_with_what_would() {
             "an actor alone brings 8 environments",
         ),
         (&["until_return=475"], "set eval.every"),
+        (
+            &["algo.name=a2c", "algo.epochs=2"],
+            "algo.epochs = 2 (from --set) does not fit: a2c makes one pass",
+        ),
+        (
+            &["algo.name=impala", "algo.epochs=8"],
+            "set algo.epochs=1",
+        ),
         (
             &["network.hidden=[]", "network.shared=true"],
             "no hidden layer to share",
