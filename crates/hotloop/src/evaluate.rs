@@ -8,7 +8,8 @@
 use crate::Error;
 use crate::stop::Patience;
 use hotloop_env::{
-    Block, EnvError, EnvOptions, EnvSpec, Fault, LaneStates, Philox, Rows, RowsParts, Spaces, Stream, end_flags,
+    Block, EnvError, EnvOptions, EnvSpec, Fault, LaneStates, Philox, Rows, RowsParts, Spaces,
+    Stream, end_flags,
 };
 use hotloop_learn::{Actor, Choice, Params};
 use hotloop_math::Standardizer;

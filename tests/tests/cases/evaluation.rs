@@ -159,6 +159,17 @@ fn br_44_an_evaluation_survives_failures_now_and_then() {
         (report.ended, report.best_return),
         (Ended::Finished, Some(9.0))
     );
+    // Failures of evaluations are told apart, and are in the count of all.
+    let lines = metrics(&report);
+    let evaluations = lines.iter().filter_map(|line| line.get("evaluation"));
+    let evaluated: u64 = evaluations.map(|e| e["faults"].as_u64().unwrap()).sum();
+    let trained: usize = lines
+        .iter()
+        .filter_map(|line| line.get("failures")?.as_array())
+        .map(Vec::len)
+        .sum();
+    assert!(evaluated > 0);
+    assert_eq!(report.faults, evaluated + trained as u64);
 
     // Whole episodes alone are counted.
     let report = agent(&spec, &["steps=32"])
@@ -182,5 +193,6 @@ fn br_44_an_evaluation_ends_where_an_environment_always_fails() {
     // Training copes: every failure follows good steps.
     let mut agent = agent(&spec, &["steps=32"]);
     let error = agent.evaluate(plan(3, Choice::Greedy), 2).unwrap_err();
-    holds(&error.to_string(), &["evaluation", "boom-42", "step 4"]);
+    let parts = [spec.id(), "evaluation, lane ", "step 4", "boom-42"];
+    holds(&error.to_string(), &parts);
 }

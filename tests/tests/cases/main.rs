@@ -13,6 +13,7 @@ mod normalizing;
 mod recurrent;
 mod spaces;
 mod stopping;
+mod waiting;
 
 use hotloop::TrainReport;
 use hotloop_learn::checkpoint::{self, Snapshot};

@@ -293,6 +293,36 @@ fn br_16_all_rows_of_an_update_have_one_reward_scale() {
 }
 
 #[test]
+fn returns_start_anew_with_lanes_that_do() {
+    // The reward is always 1, no episode ends and nothing is discounted: what all lanes have gathered is
+    // the number of rows since they started, and asynchronous runs keep no lanes.
+    let dir = tempfile::tempdir().unwrap();
+    let (spec, path) = (
+        Script::count(100_000, End::Truncated).spec(),
+        dir.path().join("run"),
+    );
+    let settings = [
+        "rollout.mode=async",
+        "normalize.rewards=true",
+        "algo.gamma=1",
+    ];
+    let gathered = || {
+        let snapshot = last(&path);
+        snapshot
+            .f64s("normalize.returns.lanes", &[4])
+            .unwrap()
+            .iter()
+            .sum::<f64>()
+    };
+    let first = train(&spec, &path, &settings);
+    assert_eq!(gathered(), first.env_steps as f64);
+    let resumed = continued(&spec, &path, &["steps=400"]).build().unwrap();
+    let resumed = resumed.train().unwrap();
+    assert!(resumed.env_steps > first.env_steps);
+    assert_eq!(gathered(), (resumed.env_steps - first.env_steps) as f64);
+}
+
+#[test]
 fn br_14f_rows_are_normalized_with_the_statistics_of_the_version_that_acted() {
     // A learning rate too small to change a weight: versions differ in their statistics alone, and the
     // ratio is 1 only where the learner normalizes as the rollout did.

@@ -197,7 +197,10 @@ mod tests {
         for (algo, passes) in [("ppo", 4), ("appo", 4), ("a2c", 1), ("impala", 1)] {
             assert_eq!(settled(algo, |_| {}).algo.epochs, passes, "{algo}");
         }
-        assert_eq!(settled("ppo", |config| config.algo.epochs = 9).algo.epochs, 9);
+        assert_eq!(
+            settled("ppo", |config| config.algo.epochs = 9).algo.epochs,
+            9
+        );
     }
 
     #[test]

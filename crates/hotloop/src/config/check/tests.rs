@@ -156,10 +156,7 @@ fn what_does_not_fit_is_named_with_what_would() {
             &["algo.name=a2c", "algo.epochs=2"],
             "algo.epochs = 2 (from --set) does not fit: a2c makes one pass",
         ),
-        (
-            &["algo.name=impala", "algo.epochs=8"],
-            "set algo.epochs=1",
-        ),
+        (&["algo.name=impala", "algo.epochs=8"], "set algo.epochs=1"),
         (
             &["network.hidden=[]", "network.shared=true"],
             "no hidden layer to share",
