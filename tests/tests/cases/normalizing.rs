@@ -295,7 +295,8 @@ fn br_16_all_rows_of_an_update_have_one_reward_scale() {
 #[test]
 fn returns_start_anew_with_lanes_that_do() {
     // The reward is always 1, no episode ends and nothing is discounted: what all lanes have gathered is
-    // the number of rows since they started, and asynchronous runs keep no lanes.
+    // the number of rows since they started, and asynchronous runs keep no lanes. No row is too old, which
+    // would cut a return.
     let dir = tempfile::tempdir().unwrap();
     let (spec, path) = (
         Script::count(100_000, End::Truncated).spec(),
@@ -303,6 +304,7 @@ fn returns_start_anew_with_lanes_that_do() {
     );
     let settings = [
         "rollout.mode=async",
+        "rollout.max_staleness=63",
         "normalize.rewards=true",
         "algo.gamma=1",
     ];
