@@ -67,8 +67,8 @@ fn named(command: clap::Command) -> clap::Command {
 fn dispatch(args: Args, registry: Registry, console: &Console) -> Result<(), Failure> {
     match args.command {
         Command::Train(args) => commands::train(&args, registry, console),
-        Command::Eval(args) => commands::eval(&args, &registry),
-        Command::Bench(args) => commands::bench(&args, &registry),
+        Command::Eval(args) => commands::eval(&args, &registry, console),
+        Command::Bench(args) => commands::bench(&args, &registry, console),
         Command::Envs => commands::envs(&registry),
         Command::Config(args) => commands::config(&args, &registry),
         Command::Doctor => commands::doctor(&registry),

@@ -247,6 +247,11 @@ fn br_50_ctrl_c_leaves_a_checkpoint_from_which_the_run_goes_on() {
         let counts =
             |all: &[Value]| -> Vec<_> { all.iter().map(|m| m["env_steps"].clone()).collect() };
         assert_eq!(counts(&a), counts(&b));
+        // The last one, too, where its rollout was over before the update before it was told of.
+        for update in &b {
+            let share = |of: &str| update["shares"][of].as_f64().unwrap();
+            assert!(share("inference") > 0.0, "{update}");
+        }
     }
 }
 
@@ -289,6 +294,89 @@ fn br_50_ctrl_c_in_async_mode_keeps_what_was_learned() {
         updates,
         (1..=json(&resumed)["updates"].as_u64().unwrap()).collect::<Vec<_>>()
     );
+}
+
+/// Whether a thread of the child has this name yet.
+fn has_thread(child: &Child, name: &str) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let mut names =
+        tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.any(|found| found.trim_end() == name)
+}
+
+#[test]
+fn br_50_ctrl_c_in_bench_and_eval_leaves_nothing_behind() {
+    let (dir, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let made = train(dir.path(), &["--steps", "500", "--run-dir", "run"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let left = || fs::read_dir(temporary.path()).unwrap().count();
+    let eval = ["eval", "run", "--episodes", "1000000"];
+    let part = ["bench", "rollout", "--seconds", "3600"];
+    let whole = [
+        "bench",
+        "train",
+        "--steps",
+        "1e12",
+        "--set",
+        "rollout.envs=8",
+    ];
+    for (args, at, word) in [
+        (&eval[..], "hotloop-signals", "interrupted"),
+        (&part, "hotloop-env", "interrupted"),
+        (&whole, "hotloop-env", "stopping after this update"),
+    ] {
+        let mut child = command(dir.path(), args)
+            .env("TMPDIR", temporary.path())
+            .env("RUST_LOG", "warn")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Where there is something to clean up it is waited for.
+        let kept = usize::from(args == whole);
+        while !has_thread(&child, at) || left() < kept {
+            assert!(child.try_wait().unwrap().is_none(), "{args:?} ended");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        signal(&child, libc::SIGINT);
+        let stopped = done(child.wait_with_output().unwrap());
+        assert_eq!(stopped.code, 130, "{stopped:?}");
+        assert_eq!(stopped.stderr.lines().count(), 1, "{stopped:?}");
+        assert!(stopped.stderr.starts_with(word), "{stopped:?}");
+        assert_eq!(stopped.stdout, "");
+        assert_eq!(left(), 0);
+    }
+}
+
+#[test]
+fn a_replay_whose_updates_hang_on_the_steps_needs_the_recorded_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |extra: &[&str]| {
+        train(
+            dir.path(),
+            &[&["--set", "rollout.mode=async"][..], extra].concat(),
+        )
+    };
+    let linear = ["--set", "algo.entropy_schedule=linear"];
+    let recorded = run(&[&linear[..], &["--steps", "1500", "--record-schedule", "s"]].concat());
+    assert_eq!(recorded.code, 0, "{recorded:?}");
+    let replay = ["--steps", "1000", "--replay-schedule", "s"];
+    for (settings, named) in [
+        (
+            &linear[..],
+            "recorded with steps = 1500, and now it is 1000",
+        ),
+        (&[], "recorded with algo.entropy_schedule"),
+    ] {
+        let other = run(&[settings, &replay].concat());
+        assert_eq!(other.code, 2, "{other:?}");
+        assert!(other.stderr.contains(named), "{other:?}");
+    }
+    // Without a schedule fewer steps are the beginning of the same.
+    let recorded = run(&["--steps", "1500", "--record-schedule", "s"]);
+    assert_eq!(recorded.code, 0, "{recorded:?}");
+    let shorter = run(&replay);
+    assert_eq!(shorter.code, 0, "{shorter:?}");
 }
 
 #[test]
@@ -388,7 +476,7 @@ fn bench_measures_each_part_and_names_its_settings() {
         "--envs-per-actor",
         "2",
         "--seconds",
-        "0",
+        "0.001",
         "--steps",
         "128",
         "--json",
@@ -431,6 +519,22 @@ fn bench_measures_each_part_and_names_its_settings() {
             assert!((whole - 1.0).abs() < 1e-6, "{name}: {report}");
         }
     }
+    let unusual = ["algo.name=appo", "network.recurrent=gru"];
+    let unusual = unusual.map(|set| ["--set", set]).concat();
+    let bench = hotloop(
+        dir.path(),
+        &[&["bench", "rollout"], &small[..], &unusual].concat(),
+    );
+    let settings = &json(&bench)["settings"];
+    assert_eq!(settings["algo.name"], "appo", "{settings}");
+    assert_eq!(settings["network.recurrent"], "gru", "{settings}");
+    assert_eq!(settings["network.recurrent_size"], 64, "{settings}");
+    for usual in ["rollout.scheduler", "network.body", "device"] {
+        assert!(settings.get(usual).is_none(), "{settings}");
+    }
+    let nothing = hotloop(dir.path(), &["bench", "rollout", "--seconds", "0"]);
+    assert_eq!(nothing.code, 2, "{nothing:?}");
+    assert!(nothing.stderr.contains("above 0"), "{nothing:?}");
     // A benchmark leaves no run behind.
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }

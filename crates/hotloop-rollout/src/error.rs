@@ -24,6 +24,14 @@ fn place(lanes: &Range<usize>, step: u32) -> String {
     }
 }
 
+/// What is said of a call that goes on when everything else has ended.
+pub(crate) fn left_behind(env: &str, lanes: &Range<usize>, step: u32, phase: FaultPhase) -> String {
+    format!(
+        "{env}, {}: the run has ended, and the thread of this {phase} is left behind",
+        place(lanes, step)
+    )
+}
+
 /// Why a rollout could not start, or ended.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -82,7 +90,7 @@ pub enum RolloutError {
     /// A call of an environment does not return. Its thread cannot be stopped and is left behind: the
     /// memory that it can reach stays taken until the process ends, or the call returns after all.
     #[error(
-        "{env}, {}: {phase} has not returned for {:.1} s and is taken to be stuck; raise `stuck_after` if it may take longer",
+        "{env}, {}: {phase} has not returned for {:.1} s and is taken to be stuck; raise `rollout.stuck_after` if it may take longer",
         place(lanes, *step), time.as_secs_f64()
     )]
     Stuck {
@@ -173,4 +181,17 @@ pub enum RolloutError {
     /// The rollout was shut down.
     #[error("the rollout is shut down")]
     Closed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_left_behind_is_named_without_advice() {
+        assert_eq!(
+            left_behind("Held-v0", &(5..6), 3, FaultPhase::Step),
+            "Held-v0, lane 5, step 3: the run has ended, and the thread of this step is left behind"
+        );
+    }
 }

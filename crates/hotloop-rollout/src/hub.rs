@@ -14,6 +14,7 @@ use crate::ticket::{Acting, Outstanding, Quota, Right, Ticket};
 use crate::watchdog::Stuck;
 use crate::{OnFault, RolloutConfig, RolloutError, Scheduler};
 use hotloop_env::{Beacons, Fault, Spaces};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -255,16 +256,21 @@ impl Hub {
         }
     }
 
-    /// The error that names a call which does not return.
-    pub(crate) fn stuck(&self, stuck: Stuck) -> RolloutError {
+    /// The lane that a call which does not return is of, or those of the whole block.
+    pub(crate) fn lanes_of(&self, stuck: Stuck) -> Range<usize> {
         let mut blocks = (0..self.desks.len()).flat_map(|group| self.config.actors(group));
         let block = blocks.nth(stuck.block).unwrap_or_default();
+        match stuck.at.lane {
+            Some(lane) => block.start + lane..block.start + lane + 1,
+            None => block,
+        }
+    }
+
+    /// The error that names a call which does not return.
+    pub(crate) fn stuck(&self, stuck: Stuck) -> RolloutError {
         RolloutError::Stuck {
             env: self.config.env.clone(),
-            lanes: match stuck.at.lane {
-                Some(lane) => block.start + lane..block.start + lane + 1,
-                None => block,
-            },
+            lanes: self.lanes_of(stuck),
             step: stuck.at.step,
             phase: stuck.at.phase,
             time: stuck.time,

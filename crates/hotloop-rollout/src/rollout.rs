@@ -1,5 +1,6 @@
 //! A rollout from start to shutdown, as its consumer sees it.
 
+use crate::error::left_behind;
 use crate::first_ready::Floor;
 use crate::hub::Hub;
 use crate::schedule::{Course, Event};
@@ -223,8 +224,9 @@ impl Rollout {
                 return true;
             }
             if let Some(stuck) = watch.look(&self.hub.beacons, before.elapsed()) {
-                let error = self.hub.stuck(stuck);
-                tracing::warn!("the thread of a call is left behind: {error}");
+                let (env, lanes) = (&self.hub.config.env, self.hub.lanes_of(stuck));
+                let (step, phase) = (stuck.at.step, stuck.at.phase);
+                tracing::warn!("{}", left_behind(env, &lanes, step, phase));
                 return false;
             }
         }

@@ -2,28 +2,60 @@
 
 use crate::args::{BenchArgs, Scenario};
 use crate::exit::Failure;
-use crate::output;
+use crate::{output, signals};
 use hotloop::ThreadTime;
 use hotloop::bench::{self, BenchReport};
 use hotloop::config::{Config, Layers, Origins};
 use hotloop::prelude::Registry;
+use hotloop_telemetry::Console;
 
-pub(crate) fn bench(args: &BenchArgs, registry: &Registry) -> Result<(), Failure> {
+pub(crate) fn bench(
+    args: &BenchArgs,
+    registry: &Registry,
+    console: &Console,
+) -> Result<(), Failure> {
     let (config, origins) = configuration(args).map_err(Failure::Input)?;
-    let report = match args.scenario {
-        Scenario::Rollout => bench::rollout(registry, &config, &origins, args.seconds),
-        Scenario::Inference => bench::inference(registry, &config, &origins, args.seconds),
-        Scenario::Learner => bench::learner(registry, &config, &origins, args.seconds),
-        Scenario::Train => bench::train(registry, &config, &origins),
+    let part = match args.scenario {
+        Scenario::Rollout => bench::rollout,
+        Scenario::Inference => bench::inference,
+        Scenario::Learner => bench::learner,
+        Scenario::Train => return whole(args, registry, console, &config, &origins),
     };
-    let report = report.map_err(|error| match error.is_usage() {
+    signals::leave(console).map_err(Failure::running)?;
+    say(
+        args,
+        &part(registry, &config, &origins, args.seconds).map_err(failure)?,
+    )
+}
+
+/// Training has a directory to clean up, so that it ends in good order.
+fn whole(
+    args: &BenchArgs,
+    registry: &Registry,
+    console: &Console,
+    config: &Config,
+    origins: &Origins,
+) -> Result<(), Failure> {
+    let notice = "stopping after this update; once more to stop at once";
+    let stop = signals::watch(console, notice).map_err(Failure::running)?;
+    match bench::train(registry, config, origins, stop).map_err(failure)? {
+        Some(report) => say(args, &report),
+        None => Err(Failure::Interrupted),
+    }
+}
+
+fn failure(error: hotloop::Error) -> Failure {
+    match error.is_usage() {
         true => Failure::input(error),
         false => Failure::running(error),
-    })?;
+    }
+}
+
+fn say(args: &BenchArgs, report: &BenchReport) -> Result<(), Failure> {
     if args.json {
-        output::json(&report)
+        output::json(report)
     } else {
-        output::put(&summary(&report))
+        output::put(&summary(report))
     }
 }
 

@@ -2,14 +2,16 @@
 
 use crate::args::EvalArgs;
 use crate::exit::Failure;
-use crate::output;
+use crate::{output, signals};
 use hotloop::prelude::Registry;
 use hotloop::{Agent, Choice, EvalPlan, EvalReport, Which};
+use hotloop_telemetry::Console;
 
 /// Environments that play side by side. No result depends on it.
 const ENVS: usize = 32;
 
-pub(crate) fn eval(args: &EvalArgs, registry: &Registry) -> Result<(), Failure> {
+pub(crate) fn eval(args: &EvalArgs, registry: &Registry, console: &Console) -> Result<(), Failure> {
+    signals::leave(console).map_err(Failure::running)?;
     let which = if args.best { Which::Best } else { Which::Last };
     let plan = EvalPlan {
         episodes: args.episodes as usize,

@@ -16,7 +16,8 @@ pub(crate) fn train(
     console: &Console,
 ) -> Result<(), Failure> {
     // First of all: from here on nothing ends without a word.
-    let stop = signals::watch(console).map_err(Failure::running)?;
+    let notice = "stopping after this update, with a checkpoint; once more to stop at once";
+    let stop = signals::watch(console, notice).map_err(Failure::running)?;
     let (config, origins) = configuration(args, &registry).map_err(Failure::Input)?;
     let mut builder = Trainer::builder()
         .registry(registry)

@@ -3,8 +3,8 @@
 //! Each warms up, measures for a while and reports env steps (or rows) per second with the settings
 //! that made them. They measure speed and assert nothing.
 
-use crate::config::{Config, Mode, Origins};
-use crate::{Error, ThreadTime, Trainer, acting, assemble, recall, threads};
+use crate::config::{Config, Mode, Origins, Recurrent, Scheduler};
+use crate::{Ended, Error, StopHandle, ThreadTime, Trainer, acting, assemble, recall, threads};
 use hotloop_env::{EnvOptions, EnvRng, EnvSpec, LeafKind, Registry, Spaces, Stream};
 use hotloop_learn::{Actor, Choice, Learner, LearnerSpec, PolicyStore, device};
 use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
@@ -129,15 +129,46 @@ impl<'a> Bench<'a> {
             ("minibatches", config.algo.minibatches.into()),
             ("threads", config.threads().into()),
         ];
+        let mut settings = BTreeMap::from(settings);
+        settings.extend(unusual(config));
         BenchReport {
             scenario,
             steps_per_s: steps as f64 / wall.as_secs_f64(),
             steps,
             wall_s: wall.as_secs_f64(),
-            settings: settings.into(),
+            settings,
             threads: vec![],
         }
     }
+}
+
+/// Keys that decide how fast a run is, and are named where they are not as usual.
+const OFTEN_AS_USUAL: [&str; 10] = [
+    "algo.name",
+    "algo.sequence",
+    "device",
+    "network.body",
+    "network.inference_dtype",
+    "network.recurrent",
+    "network.recurrent_size",
+    "normalize.values",
+    "rollout.max_staleness",
+    "rollout.scheduler",
+];
+
+/// Those of [`OFTEN_AS_USUAL`] that are not, in this settled configuration.
+fn unusual(config: &Config) -> impl Iterator<Item = (&'static str, serde_json::Value)> {
+    let mut usual = Config::default();
+    usual.rollout.scheduler = Scheduler::Lockstep;
+    OFTEN_AS_USUAL.into_iter().filter_map(move |key| {
+        let value = config.value(key)?;
+        let said = match key {
+            // Of a memory the size is always of interest, without one never.
+            "network.recurrent_size" => config.network.recurrent != Recurrent::None,
+            _ => Some(&value) != usual.value(key).as_ref(),
+        };
+        Some((key, serde_json::to_value(value).ok()?)).filter(|_| said)
+    })
 }
 
 /// A mode as the configuration spells it.
@@ -331,7 +362,7 @@ pub fn learner(
 }
 
 /// Env steps per second of whole training, from the first step to the last update. The run's directory
-/// is a temporary one.
+/// is a temporary one. None if the run was stopped: it says nothing then.
 ///
 /// # Errors
 /// If the configuration cannot be used or the run fails.
@@ -339,7 +370,8 @@ pub fn train(
     registry: &Registry,
     config: &Config,
     origins: &Origins,
-) -> Result<BenchReport, Error> {
+    stop: StopHandle,
+) -> Result<Option<BenchReport>, Error> {
     let bench = Bench::new(registry, config, origins)?;
     let dir = std::env::temp_dir().join(format!("hotloop-bench-{}", std::process::id()));
     let outcome = Trainer::builder()
@@ -347,14 +379,18 @@ pub fn train(
         .config(config.clone())
         .origins(origins.clone())
         .run_dir(&dir)
+        .stop(stop)
         .build()
         .and_then(Trainer::train);
     // It was only there because every run has one.
     let _ = std::fs::remove_dir_all(&dir);
     let report = outcome?;
+    if report.ended == Ended::Interrupted {
+        return Ok(None);
+    }
     let wall = Duration::from_secs_f64(report.wall_s);
-    Ok(BenchReport {
+    Ok(Some(BenchReport {
         threads: report.threads,
         ..bench.report("train", (report.env_steps, wall))
-    })
+    }))
 }

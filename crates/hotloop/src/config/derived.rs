@@ -93,6 +93,18 @@ impl Config {
         self.steps.div_ceil(self.batch().max(1) as u64)
     }
 
+    /// Whether some hyperparameter changes over the run, so that updates depend on `steps`.
+    #[must_use]
+    pub fn changes_over_the_run(&self) -> bool {
+        let algo = &self.algo;
+        [
+            algo.learning_rate_schedule,
+            algo.clip_schedule,
+            algo.entropy_schedule,
+        ]
+        .contains(&ScheduleKind::Linear)
+    }
+
     /// Threads to use: `threads`, or all that this process is allowed (affinity and container limits
     /// respected).
     #[must_use]

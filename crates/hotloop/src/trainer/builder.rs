@@ -174,8 +174,7 @@ impl TrainerBuilder {
     }
 }
 
-/// Keys that a replay may set otherwise: what was recorded does not depend on them. With other `steps`
-/// linear schedules differ, and so do the weights.
+/// Keys that a replay may set otherwise: they change no update, but for `steps` where a schedule is linear.
 const FREE_IN_A_REPLAY: &[&str] = &[
     "steps",
     "threads",
@@ -191,15 +190,18 @@ impl Chosen {
     fn of(self, config: &Config, resumed: Option<&Path>) -> Result<Schedule, Error> {
         let file = |path| {
             let keys = Config::keys().into_iter().map(|key| key.path);
-            let keys = keys.filter(|key| !FREE_IN_A_REPLAY.contains(&key.as_str()));
+            let keys = keys.filter(|key| {
+                let hangs_on_steps = key == "steps" && config.changes_over_the_run();
+                hangs_on_steps || !FREE_IN_A_REPLAY.contains(&key.as_str())
+            });
             let settings = keys.filter_map(|key| {
                 let value = config.value(&key)?.to_string();
                 Some((key, value))
             });
-            ScheduleFile {
-                path,
-                settings: settings.collect(),
-            }
+            let mut settings: Vec<_> = settings.collect();
+            // Last: a schedule that is linear in one of the two runs only is what differs then.
+            settings.sort_by_key(|(key, _)| key == "steps");
+            ScheduleFile { path, settings }
         };
         match (self, resumed) {
             (Self::Nothing, _) => Ok(Schedule::Free),

@@ -1,5 +1,6 @@
 //! Rounds: one rollout of all lanes for each update, by turns (sync) or overlapped by one.
 
+use super::tell::Round;
 use super::training::{Training, Update};
 use super::{Ended, tell};
 use crate::Error;
@@ -17,6 +18,8 @@ struct Next {
     granted: usize,
     /// When the round before it was granted.
     granted_at: Instant,
+    /// What had been [inferred](tell::inferred) by then.
+    inferred: f64,
 }
 
 impl Training {
@@ -26,6 +29,7 @@ impl Training {
             number: self.learner.updates(),
             granted: 0,
             granted_at: Instant::now(),
+            inferred: 0.0,
         };
         self.grant(&mut next)?;
         loop {
@@ -34,7 +38,10 @@ impl Training {
                 self.save(LAST, None, false)?;
                 return Ok(Ended::Interrupted);
             };
-            let collected = next.granted_at.elapsed();
+            let round = Round {
+                collected: next.granted_at.elapsed(),
+                inference: tell::inferred(&self.rollout.statistics()) - next.inferred,
+            };
             let rows = segments.iter().map(Segment::env_steps).sum::<u64>();
             let saving = self.stop.is_stopped()
                 || self.progress.env_steps + rows >= self.config.steps
@@ -50,8 +57,8 @@ impl Training {
             }
             let Update { stats, trained } = self.update(segments)?;
             let evaluation = self.evaluate()?;
-            self.tell(stats, evaluation, |spent| {
-                tell::shares_of_round(collected, trained, spent, overlap)
+            self.tell(stats, evaluation, |_| {
+                tell::shares_of_round(&round, trained, overlap)
             });
             // A stop that came too late for a round that steps already waits for the next update.
             let stepping = overlap && !saving;
@@ -78,12 +85,14 @@ impl Training {
             Mode::Overlap => next.number.saturating_sub(1),
             _ => next.number,
         };
+        // Before any of them steps.
+        next.granted_at = Instant::now();
+        next.inferred = tell::inferred(&self.rollout.statistics());
         next.granted = 0;
         for group in 0..self.rollout.groups() {
             next.granted += usize::from(self.rollout.grant(group, Acting::At(version))?);
         }
         next.number += 1;
-        next.granted_at = Instant::now();
         Ok(())
     }
 

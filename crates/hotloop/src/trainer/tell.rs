@@ -15,21 +15,32 @@ pub(super) struct Spent {
     pub(super) ungranted: f64,
 }
 
-/// The shares of a round: environments step while a rollout is collected, but for inference.
-pub(super) fn shares_of_round(
-    collected: Duration,
-    trained: Duration,
-    spent: &Spent,
-    overlap: bool,
-) -> Shares {
-    let (collected, trained) = (collected.as_secs_f64(), trained.as_secs_f64());
+/// Seconds that the inference workers have spent choosing actions so far, on average.
+pub(super) fn inferred(statistics: &Statistics) -> f64 {
+    let workers = &statistics.workers;
+    let all: f64 = workers.iter().map(|w| w.deciding.as_secs_f64()).sum();
+    all / workers.len().max(1) as f64
+}
+
+/// A rollout of all lanes, from its grant to its last segment.
+pub(super) struct Round {
+    /// How long it took.
+    pub(super) collected: Duration,
+    /// Seconds of it that went into choosing actions.
+    pub(super) inference: f64,
+}
+
+/// The shares of a round: environments step while a rollout is collected, but for inference. In overlap
+/// mode the rollout began before the last update, so nothing counted since then is of it.
+pub(super) fn shares_of_round(round: &Round, trained: Duration, overlap: bool) -> Shares {
+    let (collected, trained) = (round.collected.as_secs_f64(), trained.as_secs_f64());
     let whole = match overlap {
         true => collected.max(trained),
         false => collected + trained,
     };
     Shares {
-        env: share(collected - spent.inference, whole),
-        inference: share(spent.inference, whole),
+        env: share(collected - round.inference, whole),
+        inference: share(round.inference, whole),
         learner: share(trained, whole),
     }
 }
@@ -139,12 +150,11 @@ impl Training {
         let workers = |s: &Statistics, of: fn(&hotloop_rollout::WorkerStatistics) -> f64| {
             s.workers.iter().map(of).sum::<f64>()
         };
-        let deciding = |s: &Statistics| workers(s, |w| w.deciding.as_secs_f64());
         let batches = |s: &Statistics| workers(s, |w| w.batches as f64);
         let decisions = |s: &Statistics| workers(s, |w| w.decisions as f64);
         let segments = |s: &Statistics| s.segments as f64;
         let spent = Spent {
-            inference: since.of(deciding) / now.workers.len().max(1) as f64,
+            inference: since.of(inferred),
             ungranted: since.of(|s| s.ungranted.as_secs_f64()) / self.rollout.groups() as f64,
         };
         self.flowed.take(&stats);
@@ -201,10 +211,15 @@ mod tests {
             inference: 1.0,
             ungranted: 2.0,
         };
-        let sync = shares_of_round(seconds(4), seconds(6), &spent, false);
+        let round = Round {
+            collected: seconds(4),
+            inference: 1.0,
+        };
+        let sync = shares_of_round(&round, seconds(6), false);
         assert_eq!((sync.env, sync.inference, sync.learner), (0.3, 0.1, 0.6));
-        let overlap = shares_of_round(seconds(4), seconds(8), &spent, true);
-        assert_eq!((overlap.env, overlap.learner), (0.375, 1.0));
+        let overlap = shares_of_round(&round, seconds(8), true);
+        assert_eq!((overlap.env, overlap.inference), (0.375, 0.125));
+        assert_eq!(overlap.learner, 1.0);
         let flow = shares_of_flow(seconds(10), seconds(9), &spent);
         assert_eq!((flow.env, flow.inference, flow.learner), (0.7, 0.1, 0.9));
         assert_eq!(shares_of_flow(seconds(0), seconds(0), &spent).env, 0.0);
