@@ -86,8 +86,7 @@ pub(crate) fn send(host: &Tensor, device: Device) -> Result<Tensor, LearnError> 
     Ok(host.f_to_device_(device, host.kind(), true, true)?)
 }
 
-/// The buffers of one actor. A batch is an [upload](Transfer::upload) and, after it, a
-/// [download](Transfer::download).
+/// The buffers of one actor. A batch is an upload and, after it, a download.
 #[derive(Debug, Default)]
 pub struct Transfer {
     staged: bool,
