@@ -85,9 +85,7 @@ impl ActorPolicy {
         self.precision = precision;
         Ok(self)
     }
-}
 
-impl ActorPolicy {
     /// Leases version `number`, if it is not at hand. False if it is not in the store.
     fn take(&mut self, number: u64) -> bool {
         if self.held.as_ref().is_some_and(|held| held.number == number) {

@@ -1,13 +1,8 @@
 //! Advantage actor-critic (Mnih et al. 2016): the plain policy gradient on rows of the same policy.
 
 use super::{
-    Algorithm, LossContext,
-    surrogate::{GRADIENT, PolicyTerm, Surrogate},
-};
-use crate::{
-    error::LearnError,
-    net::Outputs,
-    objective::{HeadGrads, HeadRows, Loss},
+    Progress,
+    surrogate::{GRADIENT, PolicyTerm, Surrogate, Surrogated},
 };
 use hotloop_math::{Rows, Schedule, gae};
 
@@ -38,41 +33,22 @@ impl Default for A2c {
     }
 }
 
-impl A2c {
-    fn surrogate(&self, cx: &LossContext<'_>) -> Surrogate {
+impl Surrogated for A2c {
+    const NAME: &'static str = "a2c";
+    const STATISTICS: &'static [&'static str] = GRADIENT;
+    const REEVALUATES: bool = false;
+
+    fn assess(&self, rows: &Rows<'_>, advantages: &mut [f32], targets: &mut [f32]) {
+        gae(rows, self.gamma, self.gae_lambda, advantages, targets);
+    }
+
+    fn surrogate(&self, progress: Progress) -> Surrogate {
         Surrogate {
             policy: PolicyTerm::Gradient,
             value_clip: None,
             value_coef: self.value_coef,
-            entropy_coef: cx.progress.at(&self.entropy_coef),
+            entropy_coef: progress.at(&self.entropy_coef),
             rho_clip: None,
         }
-    }
-}
-
-impl Algorithm for A2c {
-    fn name(&self) -> &'static str {
-        "a2c"
-    }
-
-    fn statistics(&self) -> &'static [&'static str] {
-        GRADIENT
-    }
-
-    fn estimate(&self, rows: &Rows<'_>, advantages: &mut [f32], targets: &mut [f32]) {
-        gae(rows, self.gamma, self.gae_lambda, advantages, targets);
-    }
-
-    fn loss(&self, cx: &LossContext<'_>, outputs: &Outputs) -> Result<Loss, LearnError> {
-        self.surrogate(cx).loss(cx, outputs)
-    }
-
-    fn host_gradient(
-        &self,
-        cx: &LossContext<'_>,
-        rows: HeadRows<'_>,
-        grads: HeadGrads<'_>,
-    ) -> Option<Result<Vec<f64>, LearnError>> {
-        self.surrogate(cx).host_gradient(cx, rows, grads)
     }
 }

@@ -1,13 +1,8 @@
 //! Asynchronous PPO: V-trace targets for rows of older policies, and PPO's clip for the policy.
 
 use super::{
-    Algorithm, LossContext,
-    surrogate::{CLIPPED_CORRECTED, PolicyTerm, Surrogate},
-};
-use crate::{
-    error::LearnError,
-    net::Outputs,
-    objective::{HeadGrads, HeadRows, Loss},
+    Progress,
+    surrogate::{CLIPPED_CORRECTED, PolicyTerm, Surrogate, Surrogated},
 };
 use hotloop_math::{Rows, Schedule, VTrace, vtrace};
 
@@ -44,32 +39,12 @@ impl Default for Appo {
     }
 }
 
-impl Appo {
-    fn surrogate(&self, cx: &LossContext<'_>) -> Surrogate {
-        Surrogate {
-            policy: PolicyTerm::Clipped(cx.progress.at(&self.clip)),
-            value_clip: self.value_clip,
-            value_coef: self.value_coef,
-            entropy_coef: cx.progress.at(&self.entropy_coef),
-            rho_clip: Some(self.vtrace.rho_clip),
-        }
-    }
-}
+impl Surrogated for Appo {
+    const NAME: &'static str = "appo";
+    const STATISTICS: &'static [&'static str] = CLIPPED_CORRECTED;
+    const REEVALUATES: bool = true;
 
-impl Algorithm for Appo {
-    fn name(&self) -> &'static str {
-        "appo"
-    }
-
-    fn statistics(&self) -> &'static [&'static str] {
-        CLIPPED_CORRECTED
-    }
-
-    fn reevaluates(&self) -> bool {
-        true
-    }
-
-    fn estimate(&self, rows: &Rows<'_>, advantages: &mut [f32], targets: &mut [f32]) {
+    fn assess(&self, rows: &Rows<'_>, advantages: &mut [f32], targets: &mut [f32]) {
         let unweighted = VTrace {
             rho_pg_clip: None,
             ..self.vtrace
@@ -77,16 +52,13 @@ impl Algorithm for Appo {
         vtrace(rows, &unweighted, advantages, targets);
     }
 
-    fn loss(&self, cx: &LossContext<'_>, outputs: &Outputs) -> Result<Loss, LearnError> {
-        self.surrogate(cx).loss(cx, outputs)
-    }
-
-    fn host_gradient(
-        &self,
-        cx: &LossContext<'_>,
-        rows: HeadRows<'_>,
-        grads: HeadGrads<'_>,
-    ) -> Option<Result<Vec<f64>, LearnError>> {
-        self.surrogate(cx).host_gradient(cx, rows, grads)
+    fn surrogate(&self, progress: Progress) -> Surrogate {
+        Surrogate {
+            policy: PolicyTerm::Clipped(progress.at(&self.clip)),
+            value_clip: self.value_clip,
+            value_coef: self.value_coef,
+            entropy_coef: progress.at(&self.entropy_coef),
+            rho_clip: Some(self.vtrace.rho_clip),
+        }
     }
 }

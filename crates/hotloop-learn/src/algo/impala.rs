@@ -2,13 +2,8 @@
 //! V-trace.
 
 use super::{
-    Algorithm, LossContext,
-    surrogate::{GRADIENT_CORRECTED, PolicyTerm, Surrogate},
-};
-use crate::{
-    error::LearnError,
-    net::Outputs,
-    objective::{HeadGrads, HeadRows, Loss},
+    Progress,
+    surrogate::{GRADIENT_CORRECTED, PolicyTerm, Surrogate, Surrogated},
 };
 use hotloop_math::{Rows, Schedule, VTrace, vtrace};
 
@@ -35,45 +30,22 @@ impl Default for Impala {
     }
 }
 
-impl Impala {
-    fn surrogate(&self, cx: &LossContext<'_>) -> Surrogate {
+impl Surrogated for Impala {
+    const NAME: &'static str = "impala";
+    const STATISTICS: &'static [&'static str] = GRADIENT_CORRECTED;
+    const REEVALUATES: bool = true;
+
+    fn assess(&self, rows: &Rows<'_>, advantages: &mut [f32], targets: &mut [f32]) {
+        vtrace(rows, &self.vtrace, advantages, targets);
+    }
+
+    fn surrogate(&self, progress: Progress) -> Surrogate {
         Surrogate {
             policy: PolicyTerm::Gradient,
             value_clip: None,
             value_coef: self.value_coef,
-            entropy_coef: cx.progress.at(&self.entropy_coef),
+            entropy_coef: progress.at(&self.entropy_coef),
             rho_clip: Some(self.vtrace.rho_clip),
         }
-    }
-}
-
-impl Algorithm for Impala {
-    fn name(&self) -> &'static str {
-        "impala"
-    }
-
-    fn statistics(&self) -> &'static [&'static str] {
-        GRADIENT_CORRECTED
-    }
-
-    fn reevaluates(&self) -> bool {
-        true
-    }
-
-    fn estimate(&self, rows: &Rows<'_>, advantages: &mut [f32], targets: &mut [f32]) {
-        vtrace(rows, &self.vtrace, advantages, targets);
-    }
-
-    fn loss(&self, cx: &LossContext<'_>, outputs: &Outputs) -> Result<Loss, LearnError> {
-        self.surrogate(cx).loss(cx, outputs)
-    }
-
-    fn host_gradient(
-        &self,
-        cx: &LossContext<'_>,
-        rows: HeadRows<'_>,
-        grads: HeadGrads<'_>,
-    ) -> Option<Result<Vec<f64>, LearnError>> {
-        self.surrogate(cx).host_gradient(cx, rows, grads)
     }
 }

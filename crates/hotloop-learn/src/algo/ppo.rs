@@ -1,13 +1,8 @@
 //! Proximal policy optimisation with a clipped surrogate (Schulman et al. 2017).
 
 use super::{
-    Algorithm, LossContext,
-    surrogate::{CLIPPED, PolicyTerm, Surrogate},
-};
-use crate::{
-    error::LearnError,
-    net::Outputs,
-    objective::{HeadGrads, HeadRows, Loss},
+    Progress,
+    surrogate::{CLIPPED, PolicyTerm, Surrogate, Surrogated},
 };
 use hotloop_math::{Rows, Schedule, gae};
 
@@ -42,41 +37,22 @@ impl Default for Ppo {
     }
 }
 
-impl Ppo {
-    fn surrogate(&self, cx: &LossContext<'_>) -> Surrogate {
-        Surrogate {
-            policy: PolicyTerm::Clipped(cx.progress.at(&self.clip)),
-            value_clip: self.value_clip,
-            value_coef: self.value_coef,
-            entropy_coef: cx.progress.at(&self.entropy_coef),
-            rho_clip: None,
-        }
-    }
-}
+impl Surrogated for Ppo {
+    const NAME: &'static str = "ppo";
+    const STATISTICS: &'static [&'static str] = CLIPPED;
+    const REEVALUATES: bool = false;
 
-impl Algorithm for Ppo {
-    fn name(&self) -> &'static str {
-        "ppo"
-    }
-
-    fn statistics(&self) -> &'static [&'static str] {
-        CLIPPED
-    }
-
-    fn estimate(&self, rows: &Rows<'_>, advantages: &mut [f32], targets: &mut [f32]) {
+    fn assess(&self, rows: &Rows<'_>, advantages: &mut [f32], targets: &mut [f32]) {
         gae(rows, self.gamma, self.gae_lambda, advantages, targets);
     }
 
-    fn loss(&self, cx: &LossContext<'_>, outputs: &Outputs) -> Result<Loss, LearnError> {
-        self.surrogate(cx).loss(cx, outputs)
-    }
-
-    fn host_gradient(
-        &self,
-        cx: &LossContext<'_>,
-        rows: HeadRows<'_>,
-        grads: HeadGrads<'_>,
-    ) -> Option<Result<Vec<f64>, LearnError>> {
-        self.surrogate(cx).host_gradient(cx, rows, grads)
+    fn surrogate(&self, progress: Progress) -> Surrogate {
+        Surrogate {
+            policy: PolicyTerm::Clipped(progress.at(&self.clip)),
+            value_clip: self.value_clip,
+            value_coef: self.value_coef,
+            entropy_coef: progress.at(&self.entropy_coef),
+            rho_clip: None,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The loss that the actor-critic algorithms share: policy term, value error and entropy bonus.
 
-use super::{LossContext, host::HostColumns};
+use super::{Algorithm, LossContext, Progress, host::HostColumns};
 use crate::{
     dist::{DensityGrads, tensor::shaped},
     error::LearnError,
@@ -8,6 +8,7 @@ use crate::{
     net::Outputs,
     objective::{HeadGrads, HeadRows, Loss},
 };
+use hotloop_math::Rows;
 use tch::{Kind, Tensor};
 
 /// Log-ratios are cut off here: exp(20) = 4.85e8 is far outside every clip, and finite in f32, so
@@ -72,6 +73,50 @@ pub(super) const GRADIENT_CORRECTED: &[&str] = &[
     "rho_mean",
     "rho_clipped",
 ];
+
+/// An algorithm whose loss is a [`Surrogate`]: what remains to be said of it.
+pub(super) trait Surrogated: Send + Sync {
+    const NAME: &'static str;
+    const STATISTICS: &'static [&'static str];
+    const REEVALUATES: bool;
+
+    /// As [`Algorithm::estimate`].
+    fn assess(&self, rows: &Rows<'_>, advantages: &mut [f32], targets: &mut [f32]);
+
+    /// The loss, with its coefficients at this point of the run.
+    fn surrogate(&self, progress: Progress) -> Surrogate;
+}
+
+impl<T: Surrogated> Algorithm for T {
+    fn name(&self) -> &'static str {
+        T::NAME
+    }
+
+    fn statistics(&self) -> &'static [&'static str] {
+        T::STATISTICS
+    }
+
+    fn reevaluates(&self) -> bool {
+        T::REEVALUATES
+    }
+
+    fn estimate(&self, rows: &Rows<'_>, advantages: &mut [f32], targets: &mut [f32]) {
+        self.assess(rows, advantages, targets);
+    }
+
+    fn loss(&self, cx: &LossContext<'_>, outputs: &Outputs) -> Result<Loss, LearnError> {
+        self.surrogate(cx.progress).loss(cx, outputs)
+    }
+
+    fn host_gradient(
+        &self,
+        cx: &LossContext<'_>,
+        rows: HeadRows<'_>,
+        grads: HeadGrads<'_>,
+    ) -> Option<Result<Vec<f64>, LearnError>> {
+        self.surrogate(cx.progress).host_gradient(cx, rows, grads)
+    }
+}
 
 impl Surrogate {
     /// Which of [`ALL`] statistics this surrogate reports.
