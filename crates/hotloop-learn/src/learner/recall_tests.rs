@@ -140,6 +140,7 @@ fn at_equal_weights_the_learner_says_what_the_rollout_said() {
         let policies: Vec<Box<dyn Policy>> = vec![Box::new(actor.with_states(states))];
         let rollout = Rollout::start(config, spaces(), make, policies, None).unwrap();
         // The second and third segments begin within episodes.
+        let mut left = vec![];
         for round in 0..3 {
             rollout.grant(0, Acting::At(0)).unwrap();
             let segments = [rollout.recv().unwrap()];
@@ -152,6 +153,8 @@ fn at_equal_weights_the_learner_says_what_the_rollout_said() {
             let what = format!("{kind:?}, fast {fast}, round {round}");
             reevaluated(&learner, &segments[0], &what);
             trained_on(&learner, &what);
+            begins_where_the_last_ended(&segments[0], &left, &what);
+            left = left_by(&learner, &segments[0]);
         }
     }
 }
@@ -170,6 +173,38 @@ fn reevaluated(learner: &Learner, segment: &Segment, what: &str) {
         first_rows += usize::from(segment.starts()[row] != 0 && row >= LANES);
     }
     assert!(final_rows > 0 && first_rows > final_rows, "{what}");
+}
+
+/// The states after a segment's rows, one step after the other from those before its first.
+fn left_by(learner: &Learner, segment: &Segment) -> Vec<f32> {
+    let (net, lanes) = (&learner.net, LANES as i64);
+    let kept: &[f32] = bytemuck::cast_slice(segment.states());
+    let mut states = Tensor::from_slice(&kept[..LANES * net.state()]).view([lanes, -1]);
+    let seen: &[f32] = bytemuck::cast_slice(segment.observations());
+    for (row, x) in seen.chunks_exact(2 * LANES).take(STEPS).enumerate() {
+        if row > 0 {
+            let starts = Tensor::from_slice(&segment.starts()[row * LANES..][..LANES]);
+            states = states.masked_fill(&starts.ne(0).unsqueeze(1), 0.0);
+        }
+        let x = Tensor::from_slice(x).view([lanes, 2]);
+        states = net.step(&learner.params, &x, &states).unwrap().1;
+    }
+    Vec::try_from(states.view(-1)).unwrap()
+}
+
+/// A segment begins with the states that the one before `left`: its bootstrap row, which comes again as the first
+/// row here, has left nothing.
+fn begins_where_the_last_ended(segment: &Segment, left: &[f32], what: &str) {
+    let kept: &[f32] = bytemuck::cast_slice(segment.states());
+    let width = left.len() / LANES;
+    for (i, left) in left.iter().enumerate() {
+        let expected = if segment.starts()[i / width] == 0 {
+            *left
+        } else {
+            0.0
+        };
+        assert_close(kept[i], expected, what);
+    }
 }
 
 /// The sequences that minibatches are drawn from, each from the state that was kept before it.
