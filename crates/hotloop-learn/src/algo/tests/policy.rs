@@ -46,21 +46,20 @@ fn appo_has_ppos_loss_and_an_advantage_without_a_weight() {
     assert_eq!((loss, &stats[..], gz, gv), (loss2, &stats2[..5], gz2, gv2));
     assert!(stat(&appo, &stats2, "rho_clipped") > 0.3);
 
-    let log_ratios = [2f32.ln()];
-    let rows = Rows::new(1, &[3.0], &[1.0, 4.0], &[0], &[1; 2]).with_log_ratios(&log_ratios);
-    let (mut advantage, mut target) = ([0.0], [0.0]);
-    appo.estimate(&rows, &mut advantage, &mut target);
-    let surprise = 3.0 + 0.99 * 4.0 - 1.0;
-    assert!((advantage[0] - surprise).abs() < 1e-5, "{advantage:?}");
-    assert!(
-        (target[0] - (1.0 + 1.05 * surprise)).abs() < 1e-5,
-        "{target:?}"
-    );
-    Impala::default().estimate(&rows, &mut advantage, &mut target);
-    assert!(
-        (advantage[0] - surprise).abs() < 1e-5,
-        "weight 2 is clipped to 1"
-    );
+    // The ratio, and how much of the surprise enters the target and IMPALA's advantage.
+    for (ratio, into_target, into_impala) in [(2f32, 1.05, 1.0), (0.5, 0.5, 0.5)] {
+        let log_ratios = [ratio.ln()];
+        let rows = Rows::new(1, &[3.0], &[1.0, 4.0], &[0], &[1; 2]).with_log_ratios(&log_ratios);
+        let (mut advantage, mut target) = ([0.0], [0.0]);
+        appo.estimate(&rows, &mut advantage, &mut target);
+        let surprise = 3.0 + 0.99 * 4.0 - 1.0;
+        assert!((advantage[0] - surprise).abs() < 1e-5, "{advantage:?}");
+        let expected = 1.0 + into_target * surprise;
+        assert!((target[0] - expected).abs() < 1e-5, "{target:?}");
+        Impala::default().estimate(&rows, &mut advantage, &mut target);
+        let expected = into_impala * surprise;
+        assert!((advantage[0] - expected).abs() < 1e-5, "{advantage:?}");
+    }
 }
 
 #[test]

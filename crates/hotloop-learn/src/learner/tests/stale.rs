@@ -56,14 +56,33 @@ fn the_statistics_of_the_last_versions_are_kept() {
     };
     let mut learner = learner(spec, Ppo::default());
     let mut history = vec![learner.normalizer().standardizer().unwrap().clone()];
-    for _ in 0..4 {
-        learner.updates = 10;
+    // Other rows are young enough each time, so that no two versions have the same statistics.
+    for version in [4, 6, 8, 10] {
+        learner.updates = version;
         learner.update(&segments, 100).unwrap();
         history.push(learner.normalizer().standardizer().unwrap().clone());
     }
+    assert!(history.windows(2).all(|pair| pair[0] != pair[1]));
     for (age, expected) in [(0, 4), (1, 3), (2, 2), (9, 2)] {
         let found = learner.normalizer().standardizer_before(age).unwrap();
         assert_eq!(found, &history[expected], "{age} versions before");
+    }
+
+    // Rows 5, 6 and 7 were decided on by versions 6, 7 and 8: each is seen as its own version saw it.
+    let incoming = Incoming {
+        segments: &segments,
+        version: 8,
+        max_staleness: 2,
+    };
+    let seen = learner
+        .features
+        .of(&segments[0], STEPS, &incoming, &learner.normalizer);
+    let raw: &[f32] = bytemuck::cast_slice(segments[0].observations());
+    for (row, version) in [(5, 2), (6, 3), (7, 4)] {
+        let lanes = row * LANES..(row + 1) * LANES;
+        let mut expected = [0.0; LANES];
+        history[version].apply(&raw[lanes.clone()], &mut expected);
+        assert_eq!(&seen[lanes], expected, "row {row}");
     }
 }
 
