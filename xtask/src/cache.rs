@@ -1,4 +1,4 @@
-//! The CPU libtorch in the user's cache folder: made once, whole or not at all, shared by all clones.
+//! Sets of files in the user's cache folder: each made once, whole or not at all, shared by all clones.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Error, Result, bail};
 
-use crate::platform::{Platform, VERSION};
+use crate::recipe::Recipe;
 use crate::{unpack, wheels};
 
 /// hotloop's folder in the user's cache: `$XDG_CACHE_HOME`, else `~/Library/Caches` (macOS) or `~/.cache`.
@@ -24,7 +24,7 @@ fn folder_from(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf> {
     }
     let Some(home) = home.filter(|path| path.is_absolute()) else {
         bail!(
-            "no place for libtorch: neither XDG_CACHE_HOME nor HOME is an absolute path; set one of them"
+            "no place for a cache: neither XDG_CACHE_HOME nor HOME is an absolute path; set one of them"
         );
     };
     let caches = if cfg!(target_os = "macos") {
@@ -35,20 +35,19 @@ fn folder_from(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf> {
     Ok(home.join(caches).join("hotloop"))
 }
 
-/// The CPU set for `platform` in `cache`, downloaded first if it is not there.
-pub(crate) fn cpu_set(platform: &Platform, cache: &Path) -> Result<PathBuf> {
-    install(platform, cache, |dir| wheels::download(platform, dir))
+/// The set in the user's cache, downloaded first if it is not there.
+pub(crate) fn set(recipe: &Recipe) -> Result<PathBuf> {
+    install(recipe, &folder()?, |dir| wheels::download(recipe, dir))
 }
 
-/// As [`cpu_set`], with the download left to `fetch`, which puts the wheels into the folder that it is given.
+/// As [`set`] in `cache`, with the download left to `fetch`, which puts the wheels into the folder that it is given.
 pub(crate) fn install(
-    platform: &Platform,
+    recipe: &Recipe,
     cache: &Path,
     fetch: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
-    let name = format!("libtorch-{VERSION}-cpu-{}", platform.name);
-    let set = cache.join(&name);
-    if is_whole(platform, &set) {
+    let set = cache.join(recipe.folder);
+    if recipe.is_whole(&set) {
         return Ok(set);
     }
     fs::create_dir_all(cache).with_context(|| {
@@ -59,51 +58,46 @@ pub(crate) fn install(
     })?;
     let _lock = lock(&cache.join("setup.lock"))?;
     // Whoever held the lock may have made it.
-    if is_whole(platform, &set) {
+    if recipe.is_whole(&set) {
         return Ok(set);
     }
     eprintln!(
-        "xtask: downloading libtorch {VERSION} for the CPU (once; {} keeps about 500 MB)",
-        set.display()
+        "xtask: downloading {} (once; {} keeps about {})",
+        recipe.what,
+        set.display(),
+        recipe.size[0]
     );
     // Nobody else writes here while the lock is held: what is left is from a set-up that was cut short.
-    let partial = cache.join(name + ".partial");
+    let partial = cache.join(format!("{}.partial", recipe.folder));
     clear(&partial)?;
     clear(&set)?;
-    let made = fill(platform, &partial, fetch).and_then(|whole| {
+    let made = fill(recipe, &partial, fetch).and_then(|whole| {
         fs::rename(&whole, &set)
             .with_context(|| format!("moving {} to {}", whole.display(), set.display()))
     });
     let cleared = clear(&partial);
-    made.map_err(explain_full_disk)?;
+    made.map_err(|error| explain_full_disk(recipe, error))?;
     cleared?;
     Ok(set)
 }
 
 /// Makes the set inside the new folder `partial` and returns where.
 fn fill(
-    platform: &Platform,
+    recipe: &Recipe,
     partial: &Path,
     fetch: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
     let downloads = partial.join("wheels");
     fs::create_dir_all(&downloads).with_context(|| format!("creating {}", downloads.display()))?;
     fetch(&downloads)?;
-    let set = partial.join("libtorch");
-    for wheel in platform.wheels {
+    let set = partial.join("set");
+    for wheel in recipe.wheels {
         let path = wheels::verified(wheel, &downloads)?;
         eprintln!("xtask: unpacking {} {}", wheel.package, wheel.version);
         unpack::wheel(wheel, &path, &set)?;
     }
-    unpack::extras(platform, &set)?;
+    unpack::extras(recipe, &set)?;
     Ok(set)
-}
-
-fn is_whole(platform: &Platform, set: &Path) -> bool {
-    set.join("build-version").is_file()
-        && platform
-            .lib_files()
-            .all(|file| set.join("lib").join(file).is_file())
 }
 
 /// Waits until no other set-up works in this cache; the lock ends with the returned file.
@@ -136,17 +130,18 @@ fn clear(path: &Path) -> Result<()> {
     }
 }
 
-fn explain_full_disk(error: Error) -> Error {
+fn explain_full_disk(recipe: &Recipe, error: Error) -> Error {
     let full = error.chain().any(|cause| {
         cause
             .downcast_ref::<io::Error>()
             .is_some_and(|io| io.kind() == io::ErrorKind::StorageFull)
     });
     if full {
-        error.context(
-            "the disk is full: free about 1.2 GB there (500 MB are kept), or set XDG_CACHE_HOME to a folder on \
-             another disk",
-        )
+        let [kept, needed] = recipe.size;
+        error.context(format!(
+            "the disk is full: free about {needed} there ({kept} are kept), or set XDG_CACHE_HOME to a folder on \
+             another disk"
+        ))
     } else {
         error
     }
@@ -155,7 +150,7 @@ fn explain_full_disk(error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unpack::tests::{fake_platform, fake_wheel};
+    use crate::unpack::tests::{fake_recipe, fake_wheel};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
@@ -182,10 +177,10 @@ mod tests {
     #[test]
     fn a_set_is_made_once_and_leaves_nothing_else() {
         let cache = tempfile::tempdir().unwrap();
-        let platform = fake_platform();
-        let set = install(platform, cache.path(), fake_wheel).unwrap();
-        assert!(is_whole(platform, &set));
-        install(platform, cache.path(), |_| panic!("it is there already")).unwrap();
+        let recipe = fake_recipe();
+        let set = install(recipe, cache.path(), fake_wheel).unwrap();
+        assert!(recipe.is_whole(&set));
+        install(recipe, cache.path(), |_| panic!("it is there already")).unwrap();
         let mut names: Vec<_> = fs::read_dir(cache.path())
             .unwrap()
             .map(|e| e.unwrap().file_name())
@@ -197,8 +192,8 @@ mod tests {
     #[test]
     fn a_failed_download_leaves_no_set_and_the_next_one_succeeds() {
         let cache = tempfile::tempdir().unwrap();
-        let platform = fake_platform();
-        let error = install(platform, cache.path(), |dir| {
+        let recipe = fake_recipe();
+        let error = install(recipe, cache.path(), |dir| {
             fs::write(dir.join("half"), "x").unwrap();
             bail!("no network")
         });
@@ -208,13 +203,13 @@ mod tests {
             1,
             "only the lock is left"
         );
-        install(platform, cache.path(), fake_wheel).unwrap();
+        install(recipe, cache.path(), fake_wheel).unwrap();
     }
 
     #[test]
     fn a_wheel_with_a_wrong_hash_makes_no_set() {
         let cache = tempfile::tempdir().unwrap();
-        let error = install(fake_platform(), cache.path(), |dir| {
+        let error = install(fake_recipe(), cache.path(), |dir| {
             fs::write(dir.join("fake_torch-1.0-py3-none-any.whl"), "not it").unwrap();
             Ok(())
         });
@@ -229,15 +224,15 @@ mod tests {
     #[test]
     fn a_set_with_a_missing_file_and_the_rest_of_a_killed_one_are_made_anew() {
         let cache = tempfile::tempdir().unwrap();
-        let platform = fake_platform();
-        let set = install(platform, cache.path(), fake_wheel).unwrap();
+        let recipe = fake_recipe();
+        let set = install(recipe, cache.path(), fake_wheel).unwrap();
         fs::remove_file(set.join("lib/libtorch_cpu.so")).unwrap();
         let partial = format!("{}.partial", set.display());
-        fs::create_dir_all(Path::new(&partial).join("libtorch/lib")).unwrap();
-        let again = install(platform, cache.path(), fake_wheel).unwrap();
+        fs::create_dir_all(Path::new(&partial).join("set/lib")).unwrap();
+        let again = install(recipe, cache.path(), fake_wheel).unwrap();
         assert_eq!(again, set);
         assert!(!Path::new(&partial).exists());
-        assert!(is_whole(platform, &set));
+        assert!(recipe.is_whole(&set));
     }
 
     #[test]
@@ -247,7 +242,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    install(fake_platform(), cache.path(), |dir| {
+                    install(fake_recipe(), cache.path(), |dir| {
                         downloads.fetch_add(1, Ordering::SeqCst);
                         fake_wheel(dir)
                     })
@@ -262,12 +257,15 @@ mod tests {
     fn a_full_disk_says_what_to_do() {
         let error = Error::new(io::Error::from(io::ErrorKind::StorageFull)).context("writing x");
         assert!(
-            explain_full_disk(error)
+            explain_full_disk(fake_recipe(), error)
                 .to_string()
                 .contains("XDG_CACHE_HOME")
         );
         let other =
             Error::new(io::Error::from(io::ErrorKind::PermissionDenied)).context("writing x");
-        assert_eq!(explain_full_disk(other).to_string(), "writing x");
+        assert_eq!(
+            explain_full_disk(fake_recipe(), other).to_string(),
+            "writing x"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Runs cargo as the user would, with libtorch in reach.
+//! Runs cargo as the user would, with libtorch and what features need in reach.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::link;
+use crate::link::Links;
 
 /// The folder of the workspace.
 pub(crate) fn workspace() -> Result<PathBuf> {
@@ -17,13 +17,15 @@ pub(crate) fn workspace() -> Result<PathBuf> {
     Ok(parent.to_owned())
 }
 
-/// `cargo COMMAND` on the crate or workspace in `dir`, linked with `libtorch`; more arguments may follow.
-pub(crate) fn cargo(command: &str, dir: &Path, libtorch: &Path) -> Result<Command> {
+/// `cargo COMMAND` on the crate or workspace in `dir`, linked with `links`; more arguments may follow.
+pub(crate) fn cargo(command: &str, dir: &Path, links: &Links) -> Result<Command> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut cargo = Command::new(program);
     // The configuration says it; a value from cargo's own `[env]` would look like a change to the next plain cargo.
-    cargo.env_remove("LIBTORCH");
-    let rpath = link::rpath_flags(libtorch)?;
+    for (variable, _) in links.variables() {
+        cargo.env_remove(variable);
+    }
+    let rpath = links.rpath_flags()?;
     for (flags, encoded) in FLAG_VARIABLES {
         let value = |name| std::env::var(name).ok();
         if let Some(joined) = with_rpath(value(flags).as_deref(), value(encoded).as_deref(), &rpath)
@@ -68,7 +70,7 @@ const FLAG_VARIABLES: [(&str, &str); 2] = [
 ];
 
 /// Says which variables keep a plain cargo from using the rpath that is set up, and how to mend that.
-pub(crate) fn warn_of_flags(libtorch: &Path) -> Result<()> {
+pub(crate) fn warn_of_flags(links: &Links) -> Result<()> {
     for name in FLAG_VARIABLES
         .iter()
         .flat_map(|(flags, encoded)| [flags, encoded])
@@ -76,8 +78,8 @@ pub(crate) fn warn_of_flags(libtorch: &Path) -> Result<()> {
         if std::env::var_os(name).is_some() {
             eprintln!(
                 "xtask: warning: {name} is set in the environment and replaces the flags of cargo's configuration, so \
-                 what a plain cargo builds will not find libtorch when it runs. Unset it, or append to it: {}",
-                link::rpath_flags(libtorch)?.join(" "),
+                 what a plain cargo builds will not find its libraries when it runs. Unset it, or append to it: {}",
+                links.rpath_flags()?.join(" "),
             );
         }
     }

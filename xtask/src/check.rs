@@ -6,14 +6,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::cargo::{cargo, run};
+use crate::link::Links;
 
-/// Runs unit, integration and doc tests, the model check of the slab's protocol, and the tests of the example crates.
-pub(crate) fn test(workspace: &Path, libtorch: &Path) -> Result<()> {
-    let mut tests = cargo("test", workspace, libtorch)?;
+/// Runs unit, integration and doc tests with all features that need a set-up, the model check of the slab's protocol, and the tests of the example crates.
+pub(crate) fn test(workspace: &Path, links: &Links) -> Result<()> {
+    let mut tests = cargo("test", workspace, links)?;
     tests.arg("--workspace");
+    tests
+        .arg("--features")
+        .arg(links.features_of(None).join(","));
     run(tests)?;
+    lint_features(workspace, links)?;
 
-    let mut model = cargo("test", workspace, libtorch)?;
+    let mut model = cargo("test", workspace, links)?;
     model.args([
         "--package",
         "hotloop-rollout",
@@ -29,11 +34,23 @@ pub(crate) fn test(workspace: &Path, libtorch: &Path) -> Result<()> {
         // The same versions in the same target directory: what the workspace has built (torch-sys above all) is used.
         fs::copy(workspace.join("Cargo.lock"), example.join("Cargo.lock"))
             .with_context(|| format!("copying Cargo.lock to {}", example.display()))?;
-        let mut tests = cargo("test", &example, libtorch)?;
+        let mut tests = cargo("test", &example, links)?;
         tests.arg("--target-dir").arg(&target);
         run(tests)?;
     }
     Ok(())
+}
+
+/// Runs clippy on the crates that are empty without their features, so that a plain clippy sees nothing of them.
+fn lint_features(workspace: &Path, links: &Links) -> Result<()> {
+    let mut clippy = cargo("clippy", workspace, links)?;
+    for (feature, _) in &links.features {
+        clippy.args(["--package", feature.package]);
+    }
+    clippy.args(["--package", "hotloop-cli", "--all-targets", "--features"]);
+    clippy.arg(links.features_of(None).join(","));
+    clippy.args(["--", "-D", "warnings"]);
+    run(clippy)
 }
 
 /// Where cargo puts what it builds for the workspace, however that is configured.

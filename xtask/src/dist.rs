@@ -1,4 +1,4 @@
-//! Makes a folder with the program and libtorch that runs on another machine without Rust.
+//! Makes a folder with the program and its libraries that runs on another machine without Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::cargo::{cargo, run};
 use crate::check::target_directory;
 use crate::libtorch;
-use crate::platform::Platform;
+use crate::link::Links;
+use crate::platform::PLATFORMS;
+use crate::recipe::{self, Recipe};
 
 /// Builds in release mode and fills `out` with `bin/`, `lib/` and `licenses/`.
-pub(crate) fn dist(workspace: &Path, libtorch: &Path, out: &Path) -> Result<()> {
-    let platform = Platform::current()?;
+pub(crate) fn dist(workspace: &Path, links: &Links, out: &Path) -> Result<()> {
+    let torch = recipe::current(PLATFORMS)?;
+    let libtorch = &*links.libtorch;
     ensure!(
         libtorch.join("licenses").is_dir() && libtorch::check(libtorch).is_ok(),
         "{} is not the CPU set that xtask makes, and only that one is small and free enough to be passed on: run \
@@ -26,20 +29,20 @@ pub(crate) fn dist(workspace: &Path, libtorch: &Path, out: &Path) -> Result<()> 
             out.display()
         );
     }
-    let program = build(workspace, libtorch)?;
-    assemble(platform, &program, libtorch, workspace, out)?;
+    let mut sets = vec![(torch, libtorch)];
+    for (feature, folder) in &links.features {
+        if let Some(recipes) = feature.recipes {
+            sets.push((recipe::current(recipes)?, folder));
+        }
+    }
+    let program = build(workspace, links)?;
+    assemble(&sets, &program, workspace, out)?;
     println!("{}", out.join("bin/hotloop").display());
     Ok(())
 }
 
 /// Fills `out` with the program, the libraries that it needs and the licences of both.
-fn assemble(
-    platform: &Platform,
-    program: &Path,
-    libtorch: &Path,
-    workspace: &Path,
-    out: &Path,
-) -> Result<()> {
+fn assemble(sets: &[(&Recipe, &Path)], program: &Path, workspace: &Path, out: &Path) -> Result<()> {
     for part in ["bin", "lib", "licenses"] {
         let folder = out.join(part);
         if folder.exists() {
@@ -49,18 +52,20 @@ fn assemble(
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     }
     copy(program, &out.join("bin/hotloop"))?;
-    for lib in platform.runtime_libs() {
-        copy(&libtorch.join("lib").join(lib), &out.join("lib").join(lib))?;
-    }
-    for wheel in platform.wheels {
-        let (from, to) = (
-            libtorch.join("licenses").join(wheel.package),
-            out.join("licenses").join(wheel.package),
-        );
-        fs::create_dir_all(&to).with_context(|| format!("creating {}", to.display()))?;
-        for entry in fs::read_dir(&from).with_context(|| format!("reading {}", from.display()))? {
-            let entry = entry?;
-            copy(&entry.path(), &to.join(entry.file_name()))?;
+    for (recipe, set) in sets {
+        for lib in recipe.runtime_libs() {
+            copy(&set.join("lib").join(lib), &out.join("lib").join(lib))?;
+        }
+        for wheel in recipe.wheels {
+            let from = set.join("licenses").join(wheel.package);
+            let to = out.join("licenses").join(wheel.package);
+            fs::create_dir_all(&to).with_context(|| format!("creating {}", to.display()))?;
+            for entry in
+                fs::read_dir(&from).with_context(|| format!("reading {}", from.display()))?
+            {
+                let entry = entry?;
+                copy(&entry.path(), &to.join(entry.file_name()))?;
+            }
         }
     }
     let own = out.join("licenses/hotloop");
@@ -71,24 +76,18 @@ fn assemble(
     Ok(())
 }
 
-/// Builds the program so that it looks for libtorch in the `lib/` beside its own folder, and returns where it is.
-fn build(workspace: &Path, libtorch: &Path) -> Result<PathBuf> {
+/// Builds the program so that it looks for its libraries in the `lib/` beside its own folder, and returns where it is.
+fn build(workspace: &Path, links: &Links) -> Result<PathBuf> {
     let origin = if cfg!(target_os = "macos") {
         "@executable_path"
     } else {
         "$ORIGIN"
     };
     // `cargo rustc` gives the flag to the program alone: as a RUSTFLAG it would rebuild everything.
-    let mut build = cargo("rustc", workspace, libtorch)?;
-    build.args([
-        "--release",
-        "--package",
-        "hotloop-cli",
-        "--bin",
-        "hotloop",
-        "--",
-        "-C",
-    ]);
+    let mut build = cargo("rustc", workspace, links)?;
+    build.args(["--release", "--package", "hotloop-cli", "--bin", "hotloop"]);
+    let features = links.features_of(Some("hotloop-cli")).join(",");
+    build.args(["--features", &features, "--", "-C"]);
     build.arg(format!("link-arg=-Wl,-rpath,{origin}/../lib"));
     run(build)?;
     Ok(target_directory()?.join("release/hotloop"))
@@ -104,19 +103,19 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 mod tests {
     use super::*;
     use crate::cache;
-    use crate::unpack::tests::{fake_platform, fake_wheel};
+    use crate::unpack::tests::{fake_recipe, fake_wheel};
 
     #[test]
     fn the_folder_holds_the_program_what_it_loads_and_all_licences() {
         let dir = tempfile::tempdir().unwrap();
-        let platform = fake_platform();
-        let libtorch = cache::install(platform, &dir.path().join("cache"), fake_wheel).unwrap();
+        let recipe = fake_recipe();
+        let libtorch = cache::install(recipe, &dir.path().join("cache"), fake_wheel).unwrap();
         for file in ["LICENSE-MIT", "LICENSE-APACHE", "program"] {
             fs::write(dir.path().join(file), file).unwrap();
         }
         let out = dir.path().join("out");
         let program = dir.path().join("program");
-        let make = || assemble(platform, &program, &libtorch, dir.path(), &out).unwrap();
+        let make = || assemble(&[(recipe, &libtorch)], &program, dir.path(), &out).unwrap();
         make();
         fs::write(out.join("lib/libof_an_older_version.so"), "").unwrap();
         make();

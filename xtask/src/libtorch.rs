@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::platform::{Platform, TORCH_CPU, VERSION};
-use crate::{cache, python};
+use crate::platform::{PLATFORMS, TORCH_CPU, VERSION};
+use crate::{cache, python, recipe};
 
 /// What the command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) fn obtain(wanted: &Wanted, before: Option<&Path>) -> Result<PathBuf> 
 }
 
 fn cpu_set() -> Result<PathBuf> {
-    cache::cpu_set(Platform::current()?, &cache::folder()?)
+    cache::set(recipe::current(PLATFORMS)?)
 }
 
 /// cargo hands its own `[env] LIBTORCH` to `cargo xtask`, so a value equal to `before` says nothing of the user's.

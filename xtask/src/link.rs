@@ -1,4 +1,4 @@
-//! Cargo configuration by which a crate finds libtorch when it is built and when it runs.
+//! Cargo configuration by which a crate finds libtorch, and what its features need, when it is built and when it runs.
 //!
 //! `.cargo/libtorch.toml` holds this machine's paths and is not committed; `.cargo/config.toml` includes it. An rpath
 //! in `rustflags` serves binaries, tests, examples and benches from any target directory, the one in `rustdocflags`
@@ -11,30 +11,73 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use toml::{Table, Value};
 
+use crate::features::{self, Feature};
+
 /// The file with the paths, beside cargo's `config.toml`.
 const FILE: &str = "libtorch.toml";
 const INCLUDE: &str = "include = [{ path = \"libtorch.toml\", optional = true }]\n";
 
-/// The compiler flags that make a binary look for libtorch in `libtorch`'s `lib/`.
-pub(crate) fn rpath_flags(libtorch: &Path) -> Result<[String; 2]> {
-    Ok([
-        "-C".into(),
-        format!("link-arg=-Wl,-rpath,{}/lib", utf8(libtorch)?),
-    ])
+/// Everything outside the workspace that it is built with.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Links {
+    pub(crate) libtorch: PathBuf,
+    /// The optional parts that are set up, each with the folder of its files.
+    pub(crate) features: Vec<(&'static Feature, PathBuf)>,
 }
 
-/// The libtorch that the workspace or crate in `dir` is linked with, if it has been set up.
-pub(crate) fn linked(dir: &Path) -> Option<PathBuf> {
-    let table: Table = fs::read_to_string(dir.join(".cargo").join(FILE))
-        .ok()?
-        .parse()
-        .ok()?;
-    Some(PathBuf::from(table.get("env")?.get("LIBTORCH")?.as_str()?))
+impl Links {
+    /// What the workspace or crate in `dir` is linked with, if it has been set up.
+    pub(crate) fn of(dir: &Path) -> Option<Self> {
+        let text = fs::read_to_string(dir.join(".cargo").join(FILE)).ok()?;
+        let table: Table = text.parse().ok()?;
+        let folder = |variable| Some(PathBuf::from(table.get("env")?.get(variable)?.as_str()?));
+        Some(Self {
+            libtorch: folder("LIBTORCH")?,
+            features: features::ALL
+                .iter()
+                .filter_map(|feature| Some((*feature, folder(feature.variable)?)))
+                .collect(),
+        })
+    }
+
+    /// The variables that builds read, with their values.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, PathBuf)> {
+        let mut all = vec![("LIBTORCH", self.libtorch.clone())];
+        for (feature, folder) in &self.features {
+            all.push((feature.variable, folder.clone()));
+            let others = feature.others.iter();
+            all.extend(others.map(|(variable, inside)| (*variable, folder.join(inside))));
+        }
+        all
+    }
+
+    /// The compiler flags that make a program look for its libraries where they are.
+    pub(crate) fn rpath_flags(&self) -> Result<Vec<String>> {
+        let loaded = self.features.iter().filter(|(f, _)| f.recipes.is_some());
+        let folders = std::iter::once(&self.libtorch).chain(loaded.map(|(_, folder)| folder));
+        let mut flags = Vec::new();
+        for folder in folders {
+            flags.push("-C".into());
+            flags.push(format!("link-arg=-Wl,-rpath,{}/lib", utf8(folder)?));
+        }
+        Ok(flags)
+    }
+
+    /// The cargo features to build `package` with; of all packages if none is given.
+    pub(crate) fn features_of(&self, package: Option<&str>) -> Vec<String> {
+        let names = self.features.iter().map(|(feature, _)| feature);
+        match package {
+            Some(package) => names.map(|f| format!("{package}/{}", f.name)).collect(),
+            None => names
+                .flat_map(|f| ["hotloop-cli", f.package].map(|p| format!("{p}/{}", f.name)))
+                .collect(),
+        }
+    }
 }
 
 /// Writes `dir`'s `.cargo/libtorch.toml`; true if it changed. An unchanged file is left alone, as cargo would rebuild.
-pub(crate) fn write(dir: &Path, libtorch: &Path) -> Result<bool> {
-    let text = file_text(libtorch, &user_config())?;
+pub(crate) fn write(dir: &Path, links: &Links) -> Result<bool> {
+    let text = file_text(links, &user_config())?;
     let folder = dir.join(".cargo");
     let path = folder.join(FILE);
     if fs::read_to_string(&path).is_ok_and(|old| old == text) {
@@ -50,13 +93,13 @@ pub(crate) fn write(dir: &Path, libtorch: &Path) -> Result<bool> {
 }
 
 /// Links the crate in `dir`, which may lie outside the workspace: both files, an existing configuration kept.
-pub(crate) fn link_crate(dir: &Path, libtorch: &Path) -> Result<()> {
+pub(crate) fn link_crate(dir: &Path, links: &Links) -> Result<()> {
     ensure!(
         dir.join("Cargo.toml").is_file(),
         "{} has no Cargo.toml; name the folder of a crate or workspace",
         dir.display()
     );
-    write(dir, libtorch)?;
+    write(dir, links)?;
     let path = dir.join(".cargo/config.toml");
     let old = match fs::read_to_string(&path) {
         Ok(text) => text,
@@ -101,14 +144,18 @@ fn user_config() -> Table {
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-fn file_text(libtorch: &Path, user: &Table) -> Result<String> {
-    let flags = rpath_flags(libtorch)?.map(Value::String);
-    let flags = Value::Array(flags.to_vec());
-    let mut text = format!(
-        "# Written by `cargo xtask` for this machine: where libtorch is. Not to be committed.\n\
-         env.LIBTORCH = {}\n",
-        Value::String(utf8(libtorch)?.into())
+fn file_text(links: &Links, user: &Table) -> Result<String> {
+    let flags = links.rpath_flags()?.into_iter().map(Value::String);
+    let flags = Value::Array(flags.collect());
+    let mut text = String::from(
+        "# Written by `cargo xtask` for this machine: where libraries are. Not to be committed.\n",
     );
+    for (variable, folder) in links.variables() {
+        text += &format!(
+            "env.{variable} = {}\n",
+            Value::String(utf8(&folder)?.into())
+        );
+    }
     for key in ["rustflags", "rustdocflags"] {
         // Cargo takes these from one section only: a `target` section anywhere silences every `build` section.
         let targets = user.get("target").and_then(Value::as_table);
@@ -124,13 +171,23 @@ fn file_text(libtorch: &Path, user: &Table) -> Result<String> {
 
 fn utf8(path: &Path) -> Result<&str> {
     path.to_str().with_context(|| {
-        format!("the path {} is not UTF-8, so cargo's configuration cannot name it; move libtorch elsewhere", path.display())
+        format!(
+            "the path {} is not UTF-8, so cargo's configuration cannot name it; move it elsewhere",
+            path.display()
+        )
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn only(libtorch: &str) -> Links {
+        Links {
+            libtorch: libtorch.into(),
+            features: Vec::new(),
+        }
+    }
 
     fn flags(table: &Table, section: &[&str], key: &str) -> Option<Vec<String>> {
         let mut value = table.get(section[0])?;
@@ -149,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_file_names_libtorch_for_the_build_and_the_rpath_for_programs_and_doctests() {
-        let table: Table = file_text(Path::new("/a \"b\"/lt"), &Table::new())
+        let table: Table = file_text(&only("/a \"b\"/lt"), &Table::new())
             .unwrap()
             .parse()
             .unwrap();
@@ -163,11 +220,31 @@ mod tests {
     }
 
     #[test]
+    fn a_feature_adds_its_variables_and_the_rpath_of_what_it_loads() {
+        let links = Links {
+            features: vec![(features::MUJOCO, "/mj".into())],
+            ..only("/lt")
+        };
+        let table: Table = file_text(&links, &Table::new()).unwrap().parse().unwrap();
+        assert_eq!(table["env"]["HOTLOOP_MUJOCO"].as_str(), Some("/mj"));
+        let link_dir = table["env"]["MUJOCO_DYNAMIC_LINK_DIR"].as_str();
+        assert_eq!(link_dir, Some("/mj/lib"));
+        let flags = flags(&table, &["build"], "rustflags").unwrap();
+        assert_eq!(flags[1], "link-arg=-Wl,-rpath,/lt/lib");
+        assert_eq!(flags[3], "link-arg=-Wl,-rpath,/mj/lib");
+        assert_eq!(
+            links.features_of(Some("hotloop-cli")),
+            ["hotloop-cli/mujoco"]
+        );
+        assert_eq!(links.features_of(None).len(), 2);
+    }
+
+    #[test]
     fn flags_of_the_users_own_for_a_target_move_ours_to_where_cargo_joins_them() {
         let user = "target.x86_64-unknown-linux-gnu.rustflags = ['-C', 'link-arg=-fuse-ld=mold']"
             .parse()
             .unwrap();
-        let table: Table = file_text(Path::new("/lt"), &user).unwrap().parse().unwrap();
+        let table: Table = file_text(&only("/lt"), &user).unwrap().parse().unwrap();
         assert!(flags(&table, &["target", "cfg(all())"], "rustflags").is_some());
         assert!(flags(&table, &["build"], "rustflags").is_none());
         assert!(flags(&table, &["build"], "rustdocflags").is_some());
@@ -176,11 +253,16 @@ mod tests {
     #[test]
     fn what_was_written_is_read_back_and_not_written_again() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(linked(dir.path()), None);
-        assert!(write(dir.path(), Path::new("/lt")).unwrap());
-        assert_eq!(linked(dir.path()), Some("/lt".into()));
-        assert!(!write(dir.path(), Path::new("/lt")).unwrap());
-        assert!(write(dir.path(), Path::new("/other")).unwrap());
+        assert_eq!(Links::of(dir.path()), None);
+        assert!(write(dir.path(), &only("/lt")).unwrap());
+        assert_eq!(Links::of(dir.path()), Some(only("/lt")));
+        assert!(!write(dir.path(), &only("/lt")).unwrap());
+        let more = Links {
+            features: vec![(features::MUJOCO, "/mj".into())],
+            ..only("/lt")
+        };
+        assert!(write(dir.path(), &more).unwrap());
+        assert_eq!(Links::of(dir.path()), Some(more));
         assert_eq!(fs::read_dir(dir.path().join(".cargo")).unwrap().count(), 1);
     }
 
@@ -188,7 +270,7 @@ mod tests {
     fn linking_a_crate_keeps_its_configuration_and_is_done_once() {
         let dir = tempfile::tempdir().unwrap();
         assert!(
-            link_crate(dir.path(), Path::new("/lt"))
+            link_crate(dir.path(), &only("/lt"))
                 .unwrap_err()
                 .to_string()
                 .contains("Cargo.toml")
@@ -198,7 +280,7 @@ mod tests {
         let config = dir.path().join(".cargo/config.toml");
         fs::write(&config, "# mine\n[alias]\nb = \"build\"\n").unwrap();
         for _ in 0..2 {
-            link_crate(dir.path(), Path::new("/lt")).unwrap();
+            link_crate(dir.path(), &only("/lt")).unwrap();
             let table: Table = fs::read_to_string(&config).unwrap().parse().unwrap();
             assert_eq!(table["alias"]["b"].as_str(), Some("build"));
             assert_eq!(table["include"].as_array().map(Vec::len), Some(1));

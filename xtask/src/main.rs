@@ -4,10 +4,13 @@ mod cache;
 mod cargo;
 mod check;
 mod dist;
+mod features;
 mod libtorch;
 mod link;
+mod mujoco;
 mod platform;
 mod python;
+mod recipe;
 mod setup;
 mod unpack;
 mod wheels;
@@ -47,6 +50,10 @@ enum Task {
         #[arg(long)]
         cpu: bool,
     },
+    /// Takes MuJoCo and its models, so that `train`, `run`, `test` and `dist` build the MuJoCo environments in
+    ///
+    /// The feature `mujoco` of hotloop-cli is off otherwise.
+    Mujoco,
     /// Builds hotloop in release mode and trains: `cargo xtask train cartpole`
     Train {
         /// What follows `hotloop train`
@@ -103,15 +110,23 @@ fn run(task: Task) -> Result<()> {
         Task::Setup { cpu: true, .. } => Wanted::Cpu,
         _ => Wanted::Any,
     };
-    let libtorch = setup::set_up(&workspace, &wanted)?;
+    let added = match &task {
+        Task::Mujoco => &[features::MUJOCO],
+        Task::Test => features::ALL,
+        _ => &[],
+    };
+    let links = setup::set_up(&workspace, &wanted, added)?;
     let hotloop = |args: &[OsString]| {
-        let mut run = cargo::cargo("run", &workspace, &libtorch)?;
+        let mut run = cargo::cargo("run", &workspace, &links)?;
+        let features = links.features_of(Some("hotloop-cli")).join(",");
         run.args([
             "--release",
             "--package",
             "hotloop-cli",
             "--bin",
             "hotloop",
+            "--features",
+            &features,
             "--",
         ])
         .args(args);
@@ -119,13 +134,18 @@ fn run(task: Task) -> Result<()> {
     };
     match task {
         Task::Setup { .. } => {
-            println!("libtorch {}: {}", platform::VERSION, libtorch.display());
+            println!(
+                "libtorch {}: {}",
+                platform::VERSION,
+                links.libtorch.display()
+            );
             Ok(())
         }
+        Task::Mujoco => Ok(()),
         Task::Train { args } => hotloop(&[vec!["train".into()], args].concat()),
         Task::Run { args } => hotloop(&args),
-        Task::Test => check::test(&workspace, &libtorch),
-        Task::Link { dir } => link::link_crate(&dir, &libtorch),
-        Task::Dist { out } => dist::dist(&workspace, &libtorch, &out),
+        Task::Test => check::test(&workspace, &links),
+        Task::Link { dir } => link::link_crate(&dir, &links),
+        Task::Dist { out } => dist::dist(&workspace, &links, &out),
     }
 }

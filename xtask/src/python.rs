@@ -31,7 +31,7 @@ pub(crate) fn pip() -> Result<Command> {
         }
     }
     bail!(
-        "no pip found (tried `python3 -m pip`, `python -m pip`, `pip3`, `pip`); it is needed once, to download libtorch. \
+        "no pip found (tried `python3 -m pip`, `python -m pip`, `pip3`, `pip`); it is needed once, to download libraries. \
          Install Python 3 with pip (Debian, Ubuntu: apt install python3-pip; Fedora: dnf install python3-pip; macOS: \
          brew install python), or set LIBTORCH to the folder of a libtorch {VERSION}"
     )

@@ -4,23 +4,39 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
+use crate::cargo;
+use crate::features::{self, Feature};
 use crate::libtorch::{self, Wanted};
-use crate::{cargo, link};
+use crate::link::{self, Links};
 
-/// Sets the workspace up and returns its libtorch.
-pub(crate) fn set_up(workspace: &Path, wanted: &Wanted) -> Result<PathBuf> {
+/// Sets the workspace up with `added` features beside those of before, and returns what it is linked with.
+pub(crate) fn set_up(
+    workspace: &Path,
+    wanted: &Wanted,
+    added: &[&'static Feature],
+) -> Result<Links> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     require_compiler(&compiler, |program| find_in_path(program).is_some())?;
-    let before = link::linked(workspace);
-    let libtorch = libtorch::obtain(wanted, before.as_deref())?;
-    if link::write(workspace, &libtorch)? {
+    let before = Links::of(workspace);
+    let libtorch = libtorch::obtain(wanted, before.as_ref().map(|links| &*links.libtorch))?;
+    let known: Vec<_> = before.iter().flat_map(|links| &links.features).collect();
+    let features = features::ALL
+        .iter()
+        .filter(|feature| added.contains(feature) || known.iter().any(|(f, _)| f == *feature))
+        .map(|feature| Ok((*feature, (feature.make)()?)))
+        .collect::<Result<_>>()?;
+    let links = Links { libtorch, features };
+    if link::write(workspace, &links)? {
         eprintln!(
             "xtask: cargo is set up to use the libtorch in {}",
-            libtorch.display()
+            links.libtorch.display()
         );
+        for (feature, folder) in &links.features {
+            eprintln!("xtask: and {} in {}", feature.name, folder.display());
+        }
     }
-    cargo::warn_of_flags(&libtorch)?;
-    Ok(libtorch)
+    cargo::warn_of_flags(&links)?;
+    Ok(links)
 }
 
 /// Fails before anything is downloaded if the C++ part of torch-sys could not be compiled afterwards.

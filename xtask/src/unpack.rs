@@ -1,4 +1,4 @@
-//! Takes the headers, libraries and licences of a libtorch out of wheels, as streams.
+//! Takes folders, libraries and licences out of wheels, as streams.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use zip::ZipArchive;
 
-use crate::platform::{Platform, VERSION, Wheel};
+use crate::recipe::{Recipe, Wheel};
 
 /// Unpacks what `wheel` gives into the folder `set`.
 pub(crate) fn wheel(wheel: &Wheel, path: &Path, set: &Path) -> Result<()> {
@@ -51,8 +51,10 @@ fn place(wheel: &Wheel, name: &str) -> Option<PathBuf> {
     {
         return None;
     }
-    if let Some(header) = wheel.include.and_then(|prefix| name.strip_prefix(prefix)) {
-        return Some(Path::new("include").join(header));
+    if let Some((prefix, folder)) = wheel.folder
+        && let Some(file) = name.strip_prefix(prefix)
+    {
+        return Some(Path::new(folder).join(file));
     }
     if let Some(lib) = name.strip_prefix(wheel.lib_dir) {
         return wheel
@@ -64,19 +66,18 @@ fn place(wheel: &Wheel, name: &str) -> Option<PathBuf> {
     Some(Path::new("licenses").join(wheel.package).join(licence))
 }
 
-/// Adds what no wheel holds: links, linker scripts and the version that torch-sys checks.
-pub(crate) fn extras(platform: &Platform, set: &Path) -> Result<()> {
+/// Adds what no wheel holds: links and texts.
+pub(crate) fn extras(recipe: &Recipe, set: &Path) -> Result<()> {
     let lib = set.join("lib");
-    for (link, target) in platform.links {
+    for (link, target) in recipe.links {
         std::os::unix::fs::symlink(target, lib.join(link))
             .with_context(|| format!("linking {link} in {}", lib.display()))?;
     }
-    for (name, text) in platform.scripts {
-        fs::write(lib.join(name), text)
-            .with_context(|| format!("writing {name} in {}", lib.display()))?;
+    for (path, text) in recipe.texts {
+        fs::write(set.join(path), text)
+            .with_context(|| format!("writing {path} in {}", set.display()))?;
     }
-    fs::write(set.join("build-version"), format!("{VERSION}\n"))
-        .with_context(|| format!("writing build-version in {}", set.display()))
+    Ok(())
 }
 
 #[cfg(test)]
@@ -116,8 +117,8 @@ pub(crate) mod tests {
         Ok(())
     }
 
-    /// A platform whose set is made of the fake wheel.
-    pub(crate) fn fake_platform() -> &'static Platform {
+    /// A recipe whose set is made of the fake wheel.
+    pub(crate) fn fake_recipe() -> &'static Recipe {
         let hash: String = Sha256::digest(fake_bytes())
             .iter()
             .map(|byte| format!("{byte:02x}"))
@@ -126,16 +127,23 @@ pub(crate) mod tests {
             package: "fake-torch",
             version: "1.0",
             sha256: hash.leak(),
-            include: Some("torch/include/"),
+            folder: Some(("torch/include/", "include")),
             lib_dir: "torch/lib/",
             libs: &["libtorch_cpu.so", "libc10.so"],
         };
-        Box::leak(Box::new(Platform {
-            name: "fake",
+        Box::leak(Box::new(Recipe {
+            platform: "fake",
+            what: "the fake torch",
+            folder: "fake-torch-1.0",
+            size: ["1 kB", "2 kB"],
+            offline: "",
             tags: &[],
             wheels: vec![wheel].leak(),
             links: &[("libgomp.so", "libc10.so")],
-            scripts: &[("libtorch.so", "INPUT(libtorch_cpu.so)\n")],
+            texts: &[
+                ("lib/libtorch.so", "INPUT(libtorch_cpu.so)\n"),
+                ("build-version", "1.0\n"),
+            ],
         }))
     }
 
@@ -166,15 +174,15 @@ pub(crate) mod tests {
     fn exactly_the_wanted_files_arrive() {
         let dir = tempfile::tempdir().unwrap();
         fake_wheel(dir.path()).unwrap();
-        let platform = fake_platform();
+        let recipe = fake_recipe();
         let set = dir.path().join("inner/set");
         wheel(
-            &platform.wheels[0],
+            &recipe.wheels[0],
             &dir.path().join("fake_torch-1.0-py3-none-any.whl"),
             &set,
         )
         .unwrap();
-        extras(platform, &set).unwrap();
+        extras(recipe, &set).unwrap();
         let names = files(&set);
         let expected = [
             "build-version",
@@ -196,7 +204,7 @@ pub(crate) mod tests {
         );
         assert_eq!(
             fs::read_to_string(set.join("build-version")).unwrap(),
-            "2.11.0\n"
+            "1.0\n"
         );
         assert_eq!(
             fs::read_dir(dir.path()).unwrap().count(),
@@ -213,7 +221,7 @@ pub(crate) mod tests {
             package: "fake-torch",
             version: "1.0",
             sha256: "",
-            include: None,
+            folder: None,
             lib_dir: "torch/lib/",
             libs: &["libtorch_cpu.so", "libnew.so"],
         };

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use sha2::{Digest as _, Sha256};
 
-use crate::platform::{Platform, Wheel};
 use crate::python;
+use crate::recipe::{Recipe, Wheel};
 
-/// Downloads all wheels of `platform` into the existing folder `dir`; pip shows its own progress.
-pub(crate) fn download(platform: &Platform, dir: &Path) -> Result<()> {
+/// Downloads all wheels of `recipe` into the existing folder `dir`; pip shows its own progress.
+pub(crate) fn download(recipe: &Recipe, dir: &Path) -> Result<()> {
     let requirements = dir.join("requirements.txt");
-    fs::write(&requirements, requirements_text(platform))
+    fs::write(&requirements, requirements_text(recipe))
         .with_context(|| format!("writing {}", requirements.display()))?;
     let mut pip = python::pip()?;
     // pip unpacks its downloads in TMPDIR first, which is often a small memory disk.
@@ -35,7 +35,7 @@ pub(crate) fn download(platform: &Platform, dir: &Path) -> Result<()> {
         "--abi",
         "none",
     ]);
-    for tag in platform.tags {
+    for tag in recipe.tags {
         pip.args(["--platform", tag]);
     }
     pip.arg("--dest")
@@ -47,20 +47,21 @@ pub(crate) fn download(platform: &Platform, dir: &Path) -> Result<()> {
     let status = pip.status().with_context(|| format!("running {pip:?}"))?;
     ensure!(
         status.success(),
-        "pip could not download libtorch ({status}; what it said is above). Usual causes: no network, or a proxy that \
+        "pip could not download {} ({status}; what it said is above). Usual causes: no network, or a proxy that \
          pip has to be told of (HTTPS_PROXY, `pip config`); a pip older than 20.3 (`python3 -m pip install --upgrade \
-         pip`); no space left (about 1.2 GB are needed in {} for a moment). Then run the command again. On a machine \
-         without network, set LIBTORCH to the folder of a libtorch {}",
+         pip`); no space left (about {} are needed in {} for a moment). Then run the command again. {}",
+        recipe.what,
+        recipe.size[1],
         dir.display(),
-        crate::platform::VERSION,
+        recipe.offline,
     );
     Ok(())
 }
 
 /// pip's requirements file: with hashes, so that pip chooses exactly these files, whatever other indexes offer.
-fn requirements_text(platform: &Platform) -> String {
+fn requirements_text(recipe: &Recipe) -> String {
     let line = |w: &Wheel| format!("{}=={} --hash=sha256:{}\n", w.package, w.version, w.sha256);
-    platform.wheels.iter().map(line).collect()
+    recipe.wheels.iter().map(line).collect()
 }
 
 /// The file of `wheel` in `dir`, once its contents are known to be the expected ones.
@@ -121,7 +122,7 @@ mod tests {
         version: "1.0",
         // FIPS 180-2, appendix B.1
         sha256: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
-        include: None,
+        folder: None,
         lib_dir: "lib/",
         libs: &[],
     };
@@ -153,10 +154,10 @@ mod tests {
 
     #[test]
     fn pip_is_given_the_hash_of_every_wheel() {
-        for platform in crate::platform::PLATFORMS {
-            let text = requirements_text(platform);
-            assert_eq!(text.lines().count(), platform.wheels.len());
-            for (line, wheel) in text.lines().zip(platform.wheels) {
+        for recipe in crate::platform::PLATFORMS {
+            let text = requirements_text(recipe);
+            assert_eq!(text.lines().count(), recipe.wheels.len());
+            for (line, wheel) in text.lines().zip(recipe.wheels) {
                 assert_eq!(
                     line,
                     format!(
