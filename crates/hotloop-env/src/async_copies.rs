@@ -1,9 +1,9 @@
 //! A block of lanes made of copies of one [`AsyncEnv`], stepped concurrently inside one task and
 //! contained like [`Copies`](crate::Copies).
 
-use crate::async_lane::{Coroutine, Desk, Job, Order, start};
+use crate::async_lane::{Coroutine, Desk, Job, Order, Sight, start};
 use crate::contain::{Build, Failure, contain};
-use crate::{AsyncEnv, AsyncVectorEnv, Cause, EnvError, FaultPhase, Rows, Spaces, Turn};
+use crate::{AsyncEnv, AsyncVectorEnv, Cause, EnvError, FaultPhase, Frame, Rows, Spaces, Turn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -71,6 +71,20 @@ impl AsyncCopies {
             build: Box::new(move |desk| Ok(start(make()?, desk))),
             spaces,
         })
+    }
+
+    /// The same, and every lane is drawn after its turn: see [`AsyncEnv::render`].
+    #[must_use]
+    pub fn drawn(mut self) -> Self {
+        for job in self.lanes.iter_mut().filter_map(|lane| lane.job.as_mut()) {
+            job.sight = Some(Sight::new());
+        }
+        self
+    }
+
+    /// What was seen of a lane after its last turn, if it is drawn.
+    fn sight(&self, lane: usize) -> Option<&Sight> {
+        self.lanes[lane].job.as_ref()?.sight.as_ref()
     }
 
     /// The spaces of the environment.
@@ -260,5 +274,16 @@ impl AsyncVectorEnv for AsyncCopies {
         lose(&job, phase, lane.state, i, rows, failure);
         lane.state = State::Idle;
         lane.job = Some(job);
+    }
+
+    fn render(&mut self, lane: usize, frame: &mut Frame) -> Result<bool, EnvError> {
+        match self.sight(lane) {
+            Some(sight) => sight.show(frame),
+            None => Ok(false),
+        }
+    }
+
+    fn glyphs(&self, lane: usize) -> Option<String> {
+        self.sight(lane)?.glyphs.clone()
     }
 }

@@ -1,7 +1,8 @@
 //! Environments that wait (for a process, a network, a person), and blocks of them.
 
 use crate::{
-    ActionView, EnvError, EnvRng, FaultPhase, ObservationMut, ResetCtx, Rows, Space, Transition,
+    ActionView, EnvError, EnvRng, FaultPhase, Frame, ObservationMut, ResetCtx, Rows, Space,
+    Transition,
 };
 use std::future::Future;
 use std::task::{Context, Poll};
@@ -60,6 +61,17 @@ pub trait AsyncEnv: Send {
     fn action_mask(&mut self, mask: &mut [u8]) {
         mask.fill(1);
     }
+
+    /// As [`Env::render`](crate::Env::render): what is needed was received with the step.
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        let _ = frame;
+        Ok(false)
+    }
+
+    /// As [`Env::glyphs`](crate::Env::glyphs).
+    fn glyphs(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A block of lanes whose turns take time: begun, then polled until every lane has had its outcome.
@@ -86,4 +98,16 @@ pub trait AsyncVectorEnv: Send {
     /// reason `why`, and is rebuilt at its next turn. The lane's random numbers go on at a place that does
     /// not depend on what the call had drawn.
     fn give_up(&mut self, rows: &mut Rows<'_>, lane: usize, why: String);
+
+    /// As [`VectorEnv::render`](crate::VectorEnv::render). Called between turns.
+    fn render(&mut self, lane: usize, frame: &mut Frame) -> Result<bool, EnvError> {
+        let _ = (lane, frame);
+        Ok(false)
+    }
+
+    /// As [`VectorEnv::glyphs`](crate::VectorEnv::glyphs).
+    fn glyphs(&self, lane: usize) -> Option<String> {
+        let _ = lane;
+        None
+    }
 }

@@ -5,10 +5,10 @@
 //! that a turn needs, and comes back however the turn ends: with its outcome, or without one if the
 //! environment panicked or its future was dropped.
 
-use crate::contain::{Failure, check_mask, check_reward};
+use crate::contain::{Failure, check_mask, check_reward, contain};
 use crate::{
-    ActionBuf, AsyncEnv, EnvRng, FaultPhase, ObservationBuf, Philox, ResetCtx, Spaces, Stream,
-    Transition,
+    ActionBuf, AsyncEnv, EnvError, EnvRng, FaultPhase, Frame, ObservationBuf, Philox, ResetCtx,
+    Spaces, Stream, Transition,
 };
 use std::future::{Future, poll_fn};
 use std::ops::{Deref, DerefMut};
@@ -50,6 +50,43 @@ pub(crate) struct Job {
     pub(crate) observation: ObservationBuf,
     pub(crate) mask: Vec<u8>,
     pub(crate) outcome: Option<Result<(), Failure>>,
+    /// What is seen of the lane, if it is drawn.
+    pub(crate) sight: Option<Sight>,
+}
+
+/// What is seen of a lane after its turn.
+pub(crate) struct Sight {
+    frame: Frame,
+    drawn: Result<bool, EnvError>,
+    pub(crate) glyphs: Option<String>,
+}
+
+impl Sight {
+    pub(crate) fn new() -> Self {
+        Self {
+            frame: Frame::new(),
+            drawn: Ok(false),
+            glyphs: None,
+        }
+    }
+
+    fn take(&mut self, env: &mut impl AsyncEnv) {
+        let drawn = contain(|| env.render(&mut self.frame));
+        self.drawn = drawn.map_err(Failure::into_error);
+        self.glyphs = env.glyphs();
+    }
+
+    /// Copies the picture, if there is one.
+    pub(crate) fn show(&self, frame: &mut Frame) -> Result<bool, EnvError> {
+        match &self.drawn {
+            Ok(true) => {
+                frame.clone_from(&self.frame);
+                Ok(true)
+            }
+            Ok(false) => Ok(false),
+            Err(error) => Err(EnvError::new(error.to_string())),
+        }
+    }
 }
 
 impl Job {
@@ -66,6 +103,7 @@ impl Job {
             observation: ObservationBuf::new(&spaces.observation),
             mask: vec![0; spaces.action.mask_bytes()],
             outcome: None,
+            sight: None,
         }
     }
 
@@ -93,6 +131,9 @@ impl Job {
         if !self.mask.is_empty() {
             env.action_mask(&mut self.mask);
             check_mask(self.action.view().layout(), &self.mask)?;
+        }
+        if let Some(sight) = &mut self.sight {
+            sight.take(env);
         }
         self.observation.check_finite().map_err(Failure::not_finite)
     }

@@ -1,6 +1,6 @@
 //! A block of lanes of either kind, as the registry makes it.
 
-use crate::{AsyncVectorEnv, VectorEnv};
+use crate::{AsyncVectorEnv, EnvError, Frame, VectorEnv};
 
 /// A block that answers at once, or one that waits.
 pub enum Block {
@@ -16,6 +16,22 @@ impl Block {
         match self {
             Block::Sync(block) => block.lanes(),
             Block::Async(block) => block.lanes(),
+        }
+    }
+
+    /// As [`VectorEnv::render`].
+    pub fn render(&mut self, lane: usize, frame: &mut Frame) -> Result<bool, EnvError> {
+        match self {
+            Block::Sync(block) => block.render(lane, frame),
+            Block::Async(block) => block.render(lane, frame),
+        }
+    }
+
+    /// As [`VectorEnv::glyphs`].
+    pub fn glyphs(&self, lane: usize) -> Option<String> {
+        match self {
+            Block::Sync(block) => block.glyphs(lane),
+            Block::Async(block) => block.glyphs(lane),
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::contain::{Build, Failure, check_mask, check_reward, contain};
 use crate::{
-    Cause, End, Env, EnvError, FaultPhase, Rows, Spaces, StateReader, StateWriter, Turn, VectorEnv,
+    Cause, End, Env, EnvError, FaultPhase, Frame, Rows, Spaces, StateReader, StateWriter, Turn,
+    VectorEnv,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -226,5 +227,14 @@ impl<E: Env> VectorEnv for Copies<E> {
 
     fn load(&mut self, lane: usize, state: &mut StateReader<'_>) -> Result<(), EnvError> {
         self.envs[lane].load(state)
+    }
+
+    fn render(&mut self, lane: usize, frame: &mut Frame) -> Result<bool, EnvError> {
+        let env = &mut self.envs[lane];
+        contain(|| env.render(frame)).map_err(Failure::into_error)
+    }
+
+    fn glyphs(&self, lane: usize) -> Option<String> {
+        self.envs[lane].glyphs()
     }
 }

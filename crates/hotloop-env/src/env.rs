@@ -1,8 +1,8 @@
 //! The trait a user implements, and the one the engine knows.
 
 use crate::{
-    ActionView, EnvError, EnvRng, ObservationMut, Philox, Rows, Space, StateReader, StateWriter,
-    Stream, Transition,
+    ActionView, EnvError, EnvRng, Frame, ObservationMut, Philox, Rows, Space, StateReader,
+    StateWriter, Stream, Transition,
 };
 
 /// What an environment gets when it starts an episode.
@@ -93,6 +93,21 @@ pub trait Env: Send {
         let _ = state;
         Err(EnvError::new("this environment does not load states"))
     }
+
+    /// Draws the present state into `frame`, and returns true; or returns false (the default): it cannot be
+    /// drawn. Called after `reset` or `step` and the `observe` that follows, if one does (after a step that
+    /// terminated none does), only where somebody looks: never in training, and only of environments made
+    /// with [`EnvOptions::is_drawn`](crate::EnvOptions::is_drawn).
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        let _ = frame;
+        Ok(false)
+    }
+
+    /// The present state as text for a terminal, if it is one of cells: lines of equal width, each ended by
+    /// `\n`; colours by the escape sequences `ESC [ … m` are welcome. None (the default) if not.
+    fn glyphs(&self) -> Option<String> {
+        None
+    }
 }
 
 impl<E: Env + ?Sized> Env for Box<E> {
@@ -119,6 +134,12 @@ impl<E: Env + ?Sized> Env for Box<E> {
     }
     fn load(&mut self, state: &mut StateReader<'_>) -> Result<(), EnvError> {
         (**self).load(state)
+    }
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        (**self).render(frame)
+    }
+    fn glyphs(&self) -> Option<String> {
+        (**self).glyphs()
     }
 }
 
@@ -184,5 +205,20 @@ pub trait VectorEnv: Send {
     fn load(&mut self, lane: usize, state: &mut StateReader<'_>) -> Result<(), EnvError> {
         let _ = (lane, state);
         Err(EnvError::new("this environment does not load states"))
+    }
+
+    /// As [`Env::render`], for one lane of the block: the state that its last turn led to. Where frames are
+    /// asked for ([`EnvOptions::is_drawn`](crate::EnvOptions::is_drawn)), a block tells a step that
+    /// terminated an episode as one that truncated it, so that the last state of the episode can be drawn before
+    /// the reset.
+    fn render(&mut self, lane: usize, frame: &mut Frame) -> Result<bool, EnvError> {
+        let _ = (lane, frame);
+        Ok(false)
+    }
+
+    /// As [`Env::glyphs`], for one lane of the block.
+    fn glyphs(&self, lane: usize) -> Option<String> {
+        let _ = lane;
+        None
     }
 }

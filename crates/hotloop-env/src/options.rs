@@ -43,6 +43,7 @@ option_from!(bool => Bool, i64 => Int, f64 => Float, &str => Text, String => Tex
 pub struct EnvOptions {
     pub(crate) values: BTreeMap<String, OptionValue>,
     pub(crate) wrapping: Wrapping,
+    pub(crate) drawn: bool,
 }
 
 impl EnvOptions {
@@ -50,6 +51,19 @@ impl EnvOptions {
     pub fn wrapped(mut self, wrapping: Wrapping) -> Self {
         self.wrapping = wrapping;
         self
+    }
+
+    /// The same options for an environment that frames will be asked of, or not (the default).
+    #[must_use]
+    pub fn drawn(mut self, drawn: bool) -> Self {
+        self.drawn = drawn;
+        self
+    }
+
+    /// Whether frames will be asked for ([`Env::render`](crate::Env::render)): some simulators have to know
+    /// when they are made.
+    pub fn is_drawn(&self) -> bool {
+        self.drawn
     }
 
     fn get(&self, name: &str) -> &OptionValue {

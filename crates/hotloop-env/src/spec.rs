@@ -2,7 +2,7 @@
 
 use crate::contain::contain;
 use crate::registry::unknown;
-use crate::wrappers::TimeLimit;
+use crate::wrappers::{HoldEnd, TimeLimit};
 use crate::{
     AsyncCopies, AsyncEnv, Block, Copies, Env, EnvError, EnvOptions, OptionValue, Spaces,
     VectorEnv, Wrapping,
@@ -46,6 +46,16 @@ impl EnvSpec {
         };
         let block = move |options: &EnvOptions, limit: u32, lanes: usize| {
             let (make, options) = (make.clone(), options.clone());
+            if options.drawn {
+                let drawn = move || {
+                    let mut env: Box<dyn Env> = Box::new(make(&options)?);
+                    if limit > 0 {
+                        env = Box::new(TimeLimit::new(env, limit));
+                    }
+                    Ok(HoldEnd::new(options.wrapping.apply(env)?))
+                };
+                return Ok(Block::Sync(Box::new(Copies::new(lanes, drawn)?)));
+            }
             // The common cases are compiled for the very environment; wrapped ones go by pointer.
             let block: Box<dyn VectorEnv> = match (options.wrapping.is_none(), limit) {
                 (true, 0) => Box::new(Copies::new(lanes, move || make(&options))?),
@@ -84,7 +94,14 @@ impl EnvSpec {
         };
         let block = move |options: &EnvOptions, limit: u32, lanes: usize| {
             let (make, options) = (make.clone(), options.clone());
-            let block = if limit == 0 {
+            let block = if options.drawn {
+                // Without a limit it is as far as can be counted.
+                let limit = if limit == 0 { u32::MAX } else { limit };
+                AsyncCopies::new(lanes, move || {
+                    Ok(HoldEnd::new(TimeLimit::new(make(&options)?, limit)))
+                })?
+                .drawn()
+            } else if limit == 0 {
                 AsyncCopies::new(lanes, move || make(&options))?
             } else {
                 AsyncCopies::new(lanes, move || Ok(TimeLimit::new(make(&options)?, limit)))?
@@ -205,6 +222,7 @@ impl EnvSpec {
         Ok(EnvOptions {
             values: options,
             wrapping: Wrapping::default(),
+            drawn: false,
         })
     }
 

@@ -116,6 +116,18 @@ impl Transition {
         self
     }
 
+    /// The same for those who only look: a termination is told as a truncation, so that the state it led to
+    /// stays for one turn.
+    #[inline]
+    pub(crate) fn held(mut self) -> Self {
+        for end in [&mut self.end, &mut self.raw_end] {
+            if *end == End::Terminated {
+                *end = End::Truncated;
+            }
+        }
+        self
+    }
+
     /// Ends the episode for the learner only (the loss of a life): statistics go on.
     #[inline]
     pub fn terminate_for_learner(mut self) -> Self {

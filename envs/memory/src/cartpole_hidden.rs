@@ -2,8 +2,8 @@
 
 use hotloop_classic::CartPole;
 use hotloop_env::{
-    ActionView, Env, EnvError, EnvRng, ObservationMut, ResetCtx, Space, StateReader, StateWriter,
-    Transition,
+    ActionView, Env, EnvError, EnvRng, Frame, ObservationMut, ResetCtx, Space, StateReader,
+    StateWriter, Transition,
 };
 
 /// [`CartPole`] of which only positions are observed, so that velocities have to be told from how they
@@ -51,5 +51,9 @@ impl Env for CartPoleHidden {
 
     fn load(&mut self, state: &mut StateReader<'_>) -> Result<(), EnvError> {
         self.inner.load(state)
+    }
+
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        self.inner.render(frame)
     }
 }

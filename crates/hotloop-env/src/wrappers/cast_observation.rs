@@ -76,7 +76,16 @@ impl<E: Env> Env for CastObservation<E> {
         Ok(())
     }
 
-    delegate!(action_space, reset, step, action_mask, save, load);
+    delegate!(
+        action_space,
+        reset,
+        step,
+        action_mask,
+        save,
+        load,
+        render,
+        glyphs
+    );
 }
 
 #[cfg(test)]

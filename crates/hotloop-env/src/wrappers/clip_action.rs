@@ -36,7 +36,16 @@ impl<E: Env> Env for ClipAction<E> {
         self.env.step(self.action.map(action, clip), rng)
     }
 
-    delegate!(observation_space, reset, observe, action_mask, save, load);
+    delegate!(
+        observation_space,
+        reset,
+        observe,
+        action_mask,
+        save,
+        load,
+        render,
+        glyphs
+    );
 }
 
 #[cfg(test)]

@@ -34,7 +34,9 @@ impl<E: Env> Env for ClipReward<E> {
         observe,
         action_mask,
         save,
-        load
+        load,
+        render,
+        glyphs
     );
 }
 

@@ -79,7 +79,14 @@ impl<E: Env> Env for EpisodeStats<E> {
         self.env.load(state)
     }
 
-    delegate!(observation_space, action_space, observe, action_mask);
+    delegate!(
+        observation_space,
+        action_space,
+        observe,
+        action_mask,
+        render,
+        glyphs
+    );
 }
 
 #[cfg(test)]

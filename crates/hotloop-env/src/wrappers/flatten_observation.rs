@@ -38,7 +38,16 @@ impl<E: Env> Env for FlattenObservation<E> {
         Ok(())
     }
 
-    delegate!(action_space, reset, step, action_mask, save, load);
+    delegate!(
+        action_space,
+        reset,
+        step,
+        action_mask,
+        save,
+        load,
+        render,
+        glyphs
+    );
 }
 
 #[cfg(test)]

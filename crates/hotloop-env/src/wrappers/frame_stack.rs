@@ -178,7 +178,7 @@ impl<E: Env> Env for FrameStack<E> {
         self.env.load(state)
     }
 
-    delegate!(action_space, action_mask);
+    delegate!(action_space, action_mask, render, glyphs);
 }
 
 #[cfg(test)]

@@ -28,7 +28,9 @@ impl<E: Env, F: FnMut(f64) -> f64 + Send> Env for MapReward<E, F> {
         observe,
         action_mask,
         save,
-        load
+        load,
+        render,
+        glyphs
     );
 }
 

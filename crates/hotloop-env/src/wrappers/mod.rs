@@ -54,6 +54,14 @@ macro_rules! delegate {
     (@ save) => {
         fn save(&self, out: &mut $crate::StateWriter) -> bool { self.env.save(out) }
     };
+    (@ render) => {
+        fn render(&mut self, frame: &mut $crate::Frame) -> Result<bool, $crate::EnvError> {
+            self.env.render(frame)
+        }
+    };
+    (@ glyphs) => {
+        fn glyphs(&self) -> Option<String> { self.env.glyphs() }
+    };
     (@ load) => {
         fn load(&mut self, state: &mut $crate::StateReader<'_>) -> Result<(), $crate::EnvError> {
             self.env.load(state)
@@ -67,6 +75,7 @@ mod clip_reward;
 mod episode_stats;
 mod flatten_observation;
 mod frame_stack;
+mod hold_end;
 mod map_action;
 mod map_reward;
 mod rescale_action;
@@ -81,6 +90,7 @@ pub use clip_reward::ClipReward;
 pub use episode_stats::{EpisodeStats, FinishedEpisode};
 pub use flatten_observation::FlattenObservation;
 pub use frame_stack::FrameStack;
+pub(crate) use hold_end::HoldEnd;
 pub use map_reward::MapReward;
 pub use rescale_action::RescaleAction;
 pub use sign_reward::SignReward;

@@ -55,7 +55,16 @@ impl<E: Env> Env for RescaleAction<E> {
         self.env.step(self.action.map(action, rescale), rng)
     }
 
-    delegate!(observation_space, reset, observe, action_mask, save, load);
+    delegate!(
+        observation_space,
+        reset,
+        observe,
+        action_mask,
+        save,
+        load,
+        render,
+        glyphs
+    );
 }
 
 #[cfg(test)]

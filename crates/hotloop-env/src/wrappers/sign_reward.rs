@@ -29,7 +29,9 @@ impl<E: Env> Env for SignReward<E> {
         observe,
         action_mask,
         save,
-        load
+        load,
+        render,
+        glyphs
     );
 }
 

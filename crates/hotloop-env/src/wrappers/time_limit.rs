@@ -1,8 +1,8 @@
 //! Cuts episodes after a number of steps.
 
 use crate::{
-    ActionView, AsyncEnv, Env, EnvError, EnvRng, ObservationMut, ResetCtx, Space, StateReader,
-    StateWriter, Transition,
+    ActionView, AsyncEnv, Env, EnvError, EnvRng, Frame, ObservationMut, ResetCtx, Space,
+    StateReader, StateWriter, Transition,
 };
 
 /// Truncates an episode at its `limit`-th step, unless it ended there by itself.
@@ -55,7 +55,14 @@ impl<E: Env> Env for TimeLimit<E> {
         self.env.load(state)
     }
 
-    delegate!(observation_space, action_space, observe, action_mask);
+    delegate!(
+        observation_space,
+        action_space,
+        observe,
+        action_mask,
+        render,
+        glyphs
+    );
 }
 
 impl<E: AsyncEnv> AsyncEnv for TimeLimit<E> {
@@ -87,5 +94,13 @@ impl<E: AsyncEnv> AsyncEnv for TimeLimit<E> {
 
     fn action_mask(&mut self, mask: &mut [u8]) {
         self.env.action_mask(mask);
+    }
+
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        self.env.render(frame)
+    }
+
+    fn glyphs(&self) -> Option<String> {
+        self.env.glyphs()
     }
 }
