@@ -8,6 +8,8 @@ fn main() -> ExitCode {
     hotloop_classic::register(&mut registry);
     hotloop_memory::register(&mut registry);
     hotloop_minatar::register(&mut registry);
+    #[cfg(feature = "mujoco")]
+    hotloop_mujoco::register(&mut registry);
     hotloop_synthetic::register(&mut registry);
     hotloop_cli::run(registry)
 }
