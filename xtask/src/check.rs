@@ -7,9 +7,11 @@ use anyhow::{Context as _, Result};
 
 use crate::cargo::{cargo, run};
 use crate::link::Links;
+use crate::venv;
 
 /// Runs unit, integration and doc tests with all features that need a set-up, the model check of the slab's protocol, and the tests of the example crates.
 pub(crate) fn test(workspace: &Path, links: &Links) -> Result<()> {
+    venv::set_up(workspace)?;
     let mut tests = cargo("test", workspace, links)?;
     tests.arg("--workspace");
     tests

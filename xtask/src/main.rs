@@ -13,6 +13,7 @@ mod python;
 mod recipe;
 mod setup;
 mod unpack;
+mod venv;
 mod wheels;
 
 use std::ffi::OsString;
@@ -76,6 +77,10 @@ enum Task {
     },
     /// Runs all tests: of the workspace, of the documentation, of the examples, and the model check
     Test,
+    /// Makes .venv, a Python with Gymnasium and its environments at fixed versions
+    ///
+    /// `gymnasium:` environments run in it by default, and tests compare with it.
+    Python,
     /// Lets a crate outside the workspace find libtorch, through its .cargo/config.toml
     Link {
         /// The crate's folder
@@ -133,6 +138,10 @@ fn run(task: Task) -> Result<()> {
         Err(cargo::become_command(run))
     };
     match task {
+        Task::Python => {
+            println!("{}", venv::set_up(&workspace)?.display());
+            Ok(())
+        }
         Task::Setup { .. } => {
             println!(
                 "libtorch {}: {}",

@@ -68,7 +68,7 @@ pub use frame::Frame;
 pub use lanes::{LaneStates, LaneTotals};
 pub use layout::{Layout, Leaf, LeafId, LeafKind, Spaces};
 pub use observation::{LeafMut, ObservationBuf, ObservationMut};
-pub use options::{EnvOptions, OptionValue};
+pub use options::{EnvOptions, OptionValue, PythonOptions};
 pub use registry::Registry;
 pub use rng::{EnvRng, Philox, Script, Stream};
 pub use rows::{Rows, RowsParts, Turn, end_flags};

@@ -44,6 +44,33 @@ pub struct EnvOptions {
     pub(crate) values: BTreeMap<String, OptionValue>,
     pub(crate) wrapping: Wrapping,
     pub(crate) drawn: bool,
+    pub(crate) python: PythonOptions,
+}
+
+/// What an environment written in Python can be told. Values are JSON, so that they can be handed on as
+/// they are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PythonOptions {
+    /// Modules to import first, so that they can register their environments.
+    pub imports: Vec<String>,
+    /// Keyword arguments of the environment: a JSON object.
+    pub kwargs: String,
+    /// Wrappers to go around it, from the inside: a JSON list of `"module:Name"`, or of objects with the key
+    /// `wrapper` beside the wrapper's keyword arguments.
+    pub wrappers: String,
+    /// The interpreter to run it with; none to look for one.
+    pub interpreter: Option<String>,
+}
+
+impl Default for PythonOptions {
+    fn default() -> Self {
+        Self {
+            imports: Vec::new(),
+            kwargs: "{}".into(),
+            wrappers: "[]".into(),
+            interpreter: None,
+        }
+    }
 }
 
 impl EnvOptions {
@@ -64,6 +91,17 @@ impl EnvOptions {
     /// when they are made.
     pub fn is_drawn(&self) -> bool {
         self.drawn
+    }
+
+    /// The same options for an environment written in Python.
+    pub fn with_python(mut self, python: PythonOptions) -> Self {
+        self.python = python;
+        self
+    }
+
+    /// What an environment written in Python is told.
+    pub fn python(&self) -> &PythonOptions {
+        &self.python
     }
 
     fn get(&self, name: &str) -> &OptionValue {

@@ -2,6 +2,8 @@
 
 use crate::{EnvError, EnvSpec};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 /// The environments that a program knows, by id.
 ///
@@ -35,8 +37,14 @@ use std::collections::BTreeMap;
 /// );
 /// # Ok::<(), EnvError>(())
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct Registry(BTreeMap<String, EnvSpec>);
+#[derive(Clone, Default)]
+pub struct Registry {
+    specs: BTreeMap<String, EnvSpec>,
+    families: BTreeMap<String, Family>,
+}
+
+/// Makes the specification of one member of a family, by the part of its id after the prefix.
+type Family = Arc<dyn Fn(&str) -> Result<EnvSpec, EnvError> + Send + Sync>;
 
 impl Registry {
     /// No environments.
@@ -46,20 +54,70 @@ impl Registry {
 
     /// Adds an environment; a later one takes the place of an earlier one with the same id.
     pub fn add(&mut self, spec: EnvSpec) -> &mut Self {
-        self.0.insert(spec.id().to_string(), spec);
+        self.specs.insert(spec.id().to_string(), spec);
+        self
+    }
+
+    /// Adds a family of environments that are too many to list: `prefix:NAME` is what `member` makes of
+    /// `NAME`, and is to have that whole id.
+    ///
+    /// ```
+    /// use hotloop_env::{EnvSpec, Registry};
+    ///
+    /// let mut registry = Registry::new();
+    /// registry.add_family("remote", |name| {
+    ///     Ok(EnvSpec::vector(format!("remote:{name}"), |_, _| Err("out of reach".into()), |_| Err("out of reach".into())))
+    /// });
+    /// assert_eq!(registry.get("remote:Ant-v9")?.id(), "remote:Ant-v9");
+    /// # Ok::<(), hotloop_env::EnvError>(())
+    /// ```
+    pub fn add_family(
+        &mut self,
+        prefix: impl Into<String>,
+        member: impl Fn(&str) -> Result<EnvSpec, EnvError> + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.families.insert(prefix.into(), Arc::new(member));
         self
     }
 
     /// The environment with this id, or an error that suggests the nearest one.
-    pub fn get(&self, id: &str) -> Result<&EnvSpec, EnvError> {
-        self.0
-            .get(id)
-            .ok_or_else(|| EnvError::new(unknown("environment", id, self.0.keys(), "this program")))
+    pub fn get(&self, id: &str) -> Result<EnvSpec, EnvError> {
+        if let Some(spec) = self.specs.get(id) {
+            return Ok(spec.clone());
+        }
+        if let Some((prefix, name)) = id.split_once(':')
+            && let Some(member) = self.families.get(prefix)
+        {
+            return match name {
+                "" => Err(EnvError::new(format!(
+                    "environment {id:?} has no name after {prefix:?}; {prefix}:NAME is needed"
+                ))),
+                name => member(name),
+            };
+        }
+        let families = self.families.keys().map(|prefix| format!("{prefix}:NAME"));
+        let known: Vec<String> = self.specs.keys().cloned().chain(families).collect();
+        let message = unknown("environment", id, known.iter(), "this program");
+        Err(EnvError::new(message))
     }
 
-    /// All environments, by id.
+    /// All environments that are listed, by id.
     pub fn iter(&self) -> impl Iterator<Item = &EnvSpec> {
-        self.0.values()
+        self.specs.values()
+    }
+
+    /// The prefixes of all families.
+    pub fn families(&self) -> impl Iterator<Item = &str> {
+        self.families.keys().map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("specs", &self.specs)
+            .field("families", &self.families.keys())
+            .finish()
     }
 }
 
@@ -141,6 +199,28 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("did you mean \"speed\"?"), "{error}");
+    }
+
+    #[test]
+    fn members_of_a_family_are_made_by_name_and_listed_ids_go_first() {
+        let mut registry = registry();
+        registry.add_family("far", |name| match name {
+            "Gone-v0" => Err("there is no Gone-v0".into()),
+            name => Ok(EnvSpec::new(format!("far:{name}"), |_| Ok(Still))),
+        });
+        assert_eq!(registry.get("far:a:b").unwrap().id(), "far:a:b");
+        registry.add(EnvSpec::new("far:Still-v0", |_| Ok(Still)).about("listed"));
+        let listed = registry.get("far:Still-v0").unwrap();
+        assert_eq!(listed.description(), "listed");
+        for (id, part) in [
+            ("far:Gone-v0", "there is no Gone-v0"),
+            ("far:", "far:NAME is needed"),
+            ("fa:NAME", "did you mean \"far:NAME\"?"),
+        ] {
+            let error = registry.get(id).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        assert_eq!(registry.families().collect::<Vec<_>>(), ["far"]);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use crate::contain::contain;
 use crate::registry::unknown;
 use crate::wrappers::{HoldEnd, TimeLimit};
 use crate::{
-    AsyncCopies, AsyncEnv, Block, Copies, Env, EnvError, EnvOptions, OptionValue, Spaces,
-    VectorEnv, Wrapping,
+    AsyncCopies, AsyncEnv, AsyncVectorEnv, Block, Copies, Env, EnvError, EnvOptions, OptionValue,
+    PythonOptions, Spaces, VectorEnv, Wrapping,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +25,10 @@ pub struct EnvSpec {
     wrappable: bool,
     /// Whether its blocks are [`Block::Async`].
     waits: bool,
+    /// Whether it is written in Python.
+    python: bool,
+    /// Whether each block costs much, so that few large ones are better than many small ones.
+    costly_blocks: bool,
     make: Arc<MakeBlock>,
     spaces: Arc<MakeSpaces>,
 }
@@ -127,6 +131,28 @@ impl EnvSpec {
         )
     }
 
+    /// A simulator that steps many lanes at once and waits, and its spaces. It keeps its own time limit, and
+    /// each of its blocks costs much (a process, a connection): where nobody says how many lanes a block has,
+    /// few large ones are made.
+    pub fn asynchronous_vector<F, S>(id: impl Into<String>, make: F, spaces: S) -> Self
+    where
+        F: Fn(&EnvOptions, usize) -> Result<Box<dyn AsyncVectorEnv>, EnvError>
+            + Send
+            + Sync
+            + 'static,
+        S: Fn(&EnvOptions) -> Result<Spaces, EnvError> + Send + Sync + 'static,
+    {
+        Self {
+            waits: true,
+            costly_blocks: true,
+            ..Self::with_parts(
+                id.into(),
+                Arc::new(move |options, _, lanes| Ok(Block::Async(make(options, lanes)?))),
+                Arc::new(spaces),
+            )
+        }
+    }
+
     fn with_parts(id: String, make: Arc<MakeBlock>, spaces: Arc<MakeSpaces>) -> Self {
         Self {
             id,
@@ -135,6 +161,8 @@ impl EnvSpec {
             options: BTreeMap::new(),
             wrappable: false,
             waits: false,
+            python: false,
+            costly_blocks: false,
             make,
             spaces,
         }
@@ -167,6 +195,22 @@ impl EnvSpec {
     /// Whether it waits for something outside, so that its blocks are [`Block::Async`].
     pub fn waits(&self) -> bool {
         self.waits
+    }
+
+    /// Says that it is written in Python, and reads [`EnvOptions::python`].
+    pub fn in_python(mut self) -> Self {
+        self.python = true;
+        self
+    }
+
+    /// Whether it is written in Python.
+    pub fn is_python(&self) -> bool {
+        self.python
+    }
+
+    /// Whether each of its blocks costs much, so that few large ones are better than many small ones.
+    pub fn has_costly_blocks(&self) -> bool {
+        self.costly_blocks
     }
 
     /// The line about it.
@@ -223,6 +267,7 @@ impl EnvSpec {
             values: options,
             wrapping: Wrapping::default(),
             drawn: false,
+            python: PythonOptions::default(),
         })
     }
 

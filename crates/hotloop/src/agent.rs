@@ -81,7 +81,7 @@ impl Agent {
         config.validate(registry, &origins)?;
         let device = device::open(device)?;
         let (spec, options) = config.env.resolve(registry, &origins)?;
-        let config = config.settled(spec);
+        let config = config.settled(&spec);
         let spaces = spec.spaces(&options)?;
         let name = match which {
             Which::Last => LAST,

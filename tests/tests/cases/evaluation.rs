@@ -75,7 +75,7 @@ fn episodes_depend_on_seed_and_number_alone() {
     let mut registry = Registry::new();
     hotloop_classic::register(&mut registry);
     let spec = registry.get("CartPole-v1").unwrap();
-    let mut agent = agent(spec, &["steps=320"]);
+    let mut agent = agent(&spec, &["steps=320"]);
     for choice in [Choice::Greedy, Choice::Sample] {
         let reports: Vec<EvalReport> = [1, 3, 7, 11]
             .map(|envs| agent.evaluate(plan(11, choice), envs).unwrap())

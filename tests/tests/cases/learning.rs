@@ -215,7 +215,7 @@ fn fast_kernels_are_plain_libtorch_to_a_hundred_thousandth() {
                 fast,
             ];
             let run = dir.path().join(name);
-            trainer(spec, &[&base, &more, settings].concat())
+            trainer(&spec, &[&base, &more, settings].concat())
                 .run_dir(&run)
                 .build()
                 .unwrap()

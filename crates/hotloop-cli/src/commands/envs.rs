@@ -12,6 +12,9 @@ pub(crate) fn envs(registry: &Registry) -> Result<(), Failure> {
         // Writing to a String cannot fail.
         let _ = describe(&mut text, spec);
     }
+    for family in registry.families() {
+        text.push_str(&format!("{family}:NAME\n"));
+    }
     if text.is_empty() {
         text.push_str("this program has no environments; add some to its Registry\n");
     }

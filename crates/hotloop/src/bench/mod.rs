@@ -32,18 +32,18 @@ pub struct BenchReport {
 }
 
 /// What a scenario is made of.
-struct Bench<'a> {
+struct Bench {
     config: Config,
-    spec: &'a EnvSpec,
+    spec: EnvSpec,
     options: EnvOptions,
     spaces: Spaces,
 }
 
-impl<'a> Bench<'a> {
-    fn new(registry: &'a Registry, config: &Config, origins: &Origins) -> Result<Self, Error> {
+impl Bench {
+    fn new(registry: &Registry, config: &Config, origins: &Origins) -> Result<Self, Error> {
         config.validate(registry, origins)?;
         let (spec, options) = config.env.resolve(registry, origins)?;
-        let config = config.settled(spec);
+        let config = config.settled(&spec);
         let spaces = spec.spaces(&options)?;
         assemble::check_memory(&assemble::rollout(&config), &spaces)?;
         Ok(Self {

@@ -33,7 +33,7 @@ impl Config {
     /// The first thing found wrong: key, value, origin, and what is possible.
     pub fn validate(&self, registry: &Registry, origins: &Origins) -> Result<(), ConfigError> {
         let (spec, _) = self.env.resolve(registry, origins)?;
-        let settled = self.settled(spec);
+        let settled = self.settled(&spec);
         let checks = [
             self.check_run(),
             self.check_env(),

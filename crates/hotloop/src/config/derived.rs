@@ -29,6 +29,7 @@ impl Config {
                 _ => 4,
             };
         }
+        let threads = config.threads();
         let rollout = &mut config.rollout;
         if rollout.mode == Mode::Auto {
             rollout.mode = match config.algo.name.as_str() {
@@ -37,15 +38,26 @@ impl Config {
             };
         }
         if rollout.scheduler == Scheduler::Auto {
-            rollout.scheduler = match spec.waits() {
+            // Environments that share a process are stepped one after the other; lockstep then costs no more,
+            // and gives the same run for the same seed.
+            rollout.scheduler = match spec.waits() && !spec.has_costly_blocks() {
                 true => Scheduler::FirstReady,
                 false => Scheduler::Lockstep,
             };
         }
-        if spec.waits() && rollout.scheduler == Scheduler::FirstReady && rollout.envs_per_actor == 0
-        {
-            // An actor waits for the slowest of its environments.
-            rollout.envs_per_actor = 1;
+        if rollout.envs_per_actor == 0 {
+            let first_ready = rollout.scheduler == Scheduler::FirstReady;
+            if spec.has_costly_blocks() {
+                // While one block of a thread waits for inference the other is to step.
+                let (lanes, blocks) = match first_ready {
+                    true => (rollout.envs, 2 * threads),
+                    false => (rollout.lanes_per_group(), threads),
+                };
+                rollout.envs_per_actor = even_part(lanes, lanes.div_ceil(blocks));
+            } else if spec.waits() && first_ready {
+                // An actor waits for the slowest of its environments.
+                rollout.envs_per_actor = 1;
+            }
         }
         config
     }
@@ -131,11 +143,7 @@ impl RolloutSettings {
             return self.envs_per_actor;
         }
         let lanes = self.lanes_per_group();
-        let most = lanes.div_ceil(4).clamp(1, 64);
-        (1..=most)
-            .rev()
-            .find(|n| lanes.is_multiple_of(*n))
-            .unwrap_or(1)
+        even_part(lanes, lanes.div_ceil(4).min(64))
     }
 
     /// Lanes of one first-ready batch: `max_batch`, or half of all.
@@ -169,6 +177,14 @@ impl RolloutSettings {
     }
 }
 
+/// The largest divisor of `lanes` that is at most `most`.
+fn even_part(lanes: usize, most: usize) -> usize {
+    (1..=most)
+        .rev()
+        .find(|n| lanes.is_multiple_of(*n))
+        .unwrap_or(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,7 +202,23 @@ mod tests {
             |_, _| Err("none".into()),
             spaces,
         ));
-        config.settled(registry.get("Still-v0").unwrap())
+        config.settled(&registry.get("Still-v0").unwrap())
+    }
+
+    #[test]
+    fn costly_blocks_are_few_and_even_whatever_the_scheduler() {
+        let none = |_: &_| Err("none".into());
+        let spec = EnvSpec::asynchronous_vector("Far-v0", |_, _| Err("none".into()), none);
+        for (scheduler, threads, expected) in [
+            (Scheduler::Auto, 2, (Scheduler::Lockstep, 16)),
+            (Scheduler::FirstReady, 2, (Scheduler::FirstReady, 16)),
+            (Scheduler::Auto, 3, (Scheduler::Lockstep, 8)),
+        ] {
+            let mut config = Config::new("Far-v0");
+            (config.rollout.scheduler, config.threads) = (scheduler, threads);
+            let rollout = config.settled(&spec).rollout;
+            assert_eq!((rollout.scheduler, rollout.envs_per_actor), expected);
+        }
     }
 
     /// What is settled of `scheduler`, `mode` and `envs_per_actor`.

@@ -3,7 +3,7 @@
 use super::error::ConfigError;
 use super::keys::EnvConfig;
 use super::layers::Origins;
-use hotloop_env::{EnvOptions, EnvSpec, OptionValue, Registry, Wrapping};
+use hotloop_env::{EnvOptions, EnvSpec, OptionValue, PythonOptions, Registry, Wrapping};
 use std::collections::BTreeMap;
 use toml::Value;
 
@@ -13,11 +13,11 @@ impl EnvConfig {
     /// # Errors
     ///
     /// The registry has no such environment, or it has no such option or not of that type.
-    pub fn resolve<'r>(
+    pub fn resolve(
         &self,
-        registry: &'r Registry,
+        registry: &Registry,
         origins: &Origins,
-    ) -> Result<(&'r EnvSpec, EnvOptions), ConfigError> {
+    ) -> Result<(EnvSpec, EnvOptions), ConfigError> {
         let error = |key, origin, reason| ConfigError::Env {
             key,
             origin,
@@ -50,7 +50,59 @@ impl EnvConfig {
             sign_reward: self.sign_reward,
             frame_stack: self.frame_stack,
         };
-        Ok((spec, options.wrapped(wrapping)))
+        let python = self.python_options(&spec, origins)?;
+        Ok((spec, options.wrapped(wrapping).with_python(python)))
+    }
+
+    /// What an environment in Python is told; an error if something is to be told to another one.
+    fn python_options(
+        &self,
+        spec: &EnvSpec,
+        origins: &Origins,
+    ) -> Result<PythonOptions, ConfigError> {
+        let error = |key: &'static str, reason: String| ConfigError::Env {
+            key,
+            origin: origins.of(&format!("env.{key}")),
+            reason,
+        };
+        let given = [
+            ("import", !self.import.is_empty()),
+            ("kwargs", !self.kwargs.is_empty()),
+            ("wrappers", !self.wrappers.is_empty()),
+            ("python", self.python.is_some()),
+        ];
+        if let Some((key, _)) = given
+            .into_iter()
+            .find(|(_, given)| *given && !spec.is_python())
+        {
+            let reason = format!(
+                "it is for environments in Python (gymnasium:NAME), and {} is none",
+                spec.id()
+            );
+            return Err(error(key, reason));
+        }
+        for wrapper in &self.wrappers {
+            let named = wrapper.get("wrapper").unwrap_or(wrapper);
+            if !named.as_str().is_some_and(|name| name.contains(':')) {
+                let reason = format!(
+                    "{wrapper} is neither \"module:Class\" nor {{ wrapper = \"module:Class\", NAME = VALUE }}"
+                );
+                return Err(error("wrappers", reason));
+            }
+        }
+        let json = |key, value: serde_json::Result<String>| {
+            value.map_err(|e| error(key, format!("it cannot be handed to Python: {e}")))
+        };
+        let imports = self.import.split(',').map(str::trim);
+        Ok(PythonOptions {
+            imports: imports
+                .filter(|i| !i.is_empty())
+                .map(str::to_owned)
+                .collect(),
+            kwargs: json("kwargs", serde_json::to_string(&self.kwargs))?,
+            wrappers: json("wrappers", serde_json::to_string(&self.wrappers))?,
+            interpreter: self.python.clone(),
+        })
     }
 }
 

@@ -55,6 +55,16 @@ section! {
         frame_stack: usize = 0,
         /// Options of the environment, as `hotloop envs` lists them (env.options.NAME = VALUE).
         options: BTreeMap<String, toml::Value> = BTreeMap::new(),
+        /// Environments in Python: modules to import first, separated by commas.
+        import: String = String::new(),
+        /// Environments in Python: keyword arguments (env.kwargs.NAME = VALUE).
+        kwargs: BTreeMap<String, toml::Value> = BTreeMap::new(),
+        /// Environments in Python: wrappers to go around it, from the inside: "module:Class", or
+        /// { wrapper = "module:Class", NAME = VALUE } with keyword arguments.
+        wrappers: Vec<toml::Value> = Vec::new(),
+        /// Environments in Python: the interpreter; not set: that of $HOTLOOP_PYTHON, of the active virtual
+        /// environment, of .venv here, or python3.
+        python: Option<String> = None,
     }
 }
 
@@ -70,7 +80,7 @@ section! {
         /// Steps per environment and update (T).
         horizon: usize = 32,
         /// "lockstep": a group moves as one. "first-ready": inference takes what is ready. "auto":
-        /// first-ready for environments that wait, lockstep for all others.
+        /// first-ready for environments that wait each for itself, lockstep for all others.
         scheduler: Scheduler = Scheduler::Auto,
         /// Most lanes in one batch of the first-ready scheduler; 0 for half of rollout.envs.
         max_batch: usize = 0,
@@ -232,8 +242,8 @@ impl Config {
         config
     }
 
-    /// Every key, in the order of the reference. Keys of `env.options` depend on the environment and
-    /// are not among them.
+    /// Every key, in the order of the reference. Keys of `env.options` and
+    /// `env.kwargs` depend on the environment and are not among them.
     #[must_use]
     pub fn keys() -> Vec<Key> {
         let mut keys = Vec::new();
@@ -284,6 +294,7 @@ mod tests {
             ..Config::default()
         };
         config.env.clip_reward = Some([-1.0, 1.0]);
+        config.env.python = Some("python3".into());
         let written: toml::Table = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
         let mut flat = Vec::new();
         for (name, value) in &written {

@@ -45,8 +45,9 @@ impl Origins {
     }
 }
 
-/// Environments declare their own options, so any key is possible beneath this one.
-const OPEN: &str = "env.options";
+/// Environments declare their own options, and have keyword arguments of their own, so any key is possible
+/// beneath these.
+const OPEN: [&str; 2] = ["env.options", "env.kwargs"];
 
 impl Default for Layers {
     fn default() -> Self {
@@ -302,14 +303,20 @@ fn read_value(text: &str) -> Value {
 
 fn check_key(key: &str, value: &Value, origin: &Origin) -> Result<(), ConfigError> {
     let keys = Config::keys();
-    let open = key
-        .strip_prefix(OPEN)
-        .is_some_and(|rest| rest.strip_prefix('.').is_some_and(|name| !name.is_empty()));
-    if open || keys.iter().any(|known| known.path == key && key != OPEN) {
+    let open = OPEN.iter().any(|open| {
+        key.strip_prefix(open)
+            .and_then(|rest| rest.strip_prefix('.'))
+            .is_some_and(|names| names.split('.').all(|name| !name.is_empty()))
+    });
+    if open
+        || keys
+            .iter()
+            .any(|known| known.path == key && !OPEN.contains(&key))
+    {
         return Ok(());
     }
     let section = format!("{key}.");
-    if keys.iter().any(|known| known.path.starts_with(&section)) || key == OPEN {
+    if keys.iter().any(|known| known.path.starts_with(&section)) || OPEN.contains(&key) {
         return Err(ConfigError::BadValue {
             key: key.to_string(),
             value: value.to_string(),
@@ -342,7 +349,7 @@ fn readings(value: &Value) -> impl Iterator<Item = Value> {
 fn put(table: &mut Table, key: &str, value: Value) {
     // What follows `env.options.` is one name, whatever it holds.
     let (sections, name) = match key.strip_prefix("env.options.") {
-        Some(option) => (OPEN, option),
+        Some(option) => ("env.options", option),
         None => key.rsplit_once('.').unwrap_or(("", key)),
     };
     let mut at = table;
@@ -350,7 +357,10 @@ fn put(table: &mut Table, key: &str, value: Value) {
         let inner = at
             .entry(section)
             .or_insert_with(|| Value::Table(Table::new()));
-        // Sections are tables: check_key lets no other value take their name.
+        if !inner.is_table() {
+            // Beneath `env.kwargs` a table may take the place of a value.
+            *inner = Value::Table(Table::new());
+        }
         let Value::Table(inner) = inner else { return };
         at = inner;
     }

@@ -23,8 +23,10 @@ impl Layers {
         } else if path.is_file() || path.extension().is_some_and(|e| e == "toml") {
             Self::new().file(path)
         } else {
+            let families: Vec<_> = registry.families().map(|f| format!("{f}:NAME")).collect();
             let mut known: Vec<&str> = presets::names().collect();
             known.extend(registry.iter().map(|spec| spec.id()));
+            known.extend(families.iter().map(String::as_str));
             let otherwise =
                 "`hotloop envs` lists the environments, and a file is named with its path";
             Err(ConfigError::UnknownWhat {

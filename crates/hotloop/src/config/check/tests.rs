@@ -235,3 +235,49 @@ fn a_memory_acts_in_f32() {
         "{error}"
     );
 }
+
+#[test]
+fn what_python_is_told_reaches_the_environment_as_json() {
+    let layers = |id: &str, sets: &[&str]| {
+        let layers = Layers::new().set(&format!("env.id={id}")).unwrap();
+        let set = |layers: Layers, set: &&str| layers.set(set).unwrap();
+        sets.iter().fold(layers, set).finish()
+    };
+    let mut registry = registry();
+    registry.add_family("py", |name| {
+        let spaces = |_: &_| Err("no".into());
+        let spec = EnvSpec::asynchronous_vector(name, |_, _| Err("no".into()), spaces);
+        Ok(spec.in_python())
+    });
+    let (config, origins) = layers(
+        "py:Walk-v0",
+        &[
+            "env.import=one, two",
+            "env.kwargs.size=3",
+            "env.kwargs.deep.names=[\"a\"]",
+            "env.wrappers=[\"m:A\", {wrapper=\"m:B\", n=4}]",
+            "env.python=python3.9",
+        ],
+    );
+    let (_, options) = config.env.resolve(&registry, &origins).unwrap();
+    let python = options.python();
+    assert_eq!(python.imports, ["one", "two"]);
+    assert_eq!(python.kwargs, r#"{"deep":{"names":["a"]},"size":3}"#);
+    assert_eq!(python.wrappers, r#"["m:A",{"n":4,"wrapper":"m:B"}]"#);
+    assert_eq!(python.interpreter.as_deref(), Some("python3.9"));
+    // What a run keeps reads back.
+    let text = config.to_toml();
+    let again = Layers::new().text(&text, super::super::Origin::Flag("x".into()));
+    assert_eq!(again.unwrap().finish().0, config);
+
+    for (id, set, part) in [
+        ("Still-v0", "env.kwargs.size=3", "Still-v0 is none"),
+        ("Still-v0", "env.python=python3", "env.python"),
+        ("py:Walk-v0", "env.wrappers=[\"Clip\"]", "\"module:Class\""),
+        ("py:Walk-v0", "env.wrappers=[3]", "3 is neither"),
+    ] {
+        let (config, origins) = layers(id, &[set]);
+        let error = config.env.resolve(&registry, &origins).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}

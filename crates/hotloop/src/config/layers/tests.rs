@@ -103,6 +103,7 @@ fn a_value_of_the_wrong_type_says_what_was_expected() {
             "expected keys of the section, as in algo.NAME = VALUE",
         ),
         ("env.options=3", "expected keys of the section"),
+        ("env.kwargs=3", "expected keys of the section"),
     ] {
         let error = set(text).unwrap_err();
         assert!(error.contains(expected), "{text}: {error}");
