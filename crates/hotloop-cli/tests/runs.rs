@@ -538,3 +538,53 @@ fn bench_measures_each_part_and_names_its_settings() {
     // A benchmark leaves no run behind.
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
+
+/// The peak of a process's resident size in MiB, as long as it runs.
+#[cfg(target_os = "linux")]
+fn peak(child: &Child) -> Option<f64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: f64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kibibytes / 1024.0)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_takes_the_memory_that_its_start_tells() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [
+        "train",
+        "Synthetic/Wait-v0",
+        "--steps",
+        "100_000",
+        "--run-dir",
+        "run",
+        "--set",
+        "env.options.time=1",
+        "--set",
+        "algo.name=appo",
+        "--set",
+        "algo.epochs=1",
+        "--set",
+        "rollout.envs=1024",
+    ];
+    let mut run = command(dir.path(), &args);
+    let mut child = run.stderr(Stdio::piped()).spawn().unwrap();
+    let mut most = 0.0;
+    while child.try_wait().unwrap().is_none() {
+        most = peak(&child).map_or(most, |peak| peak.max(most));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    let words: Vec<_> = told.split_whitespace().collect();
+    let about = words.iter().position(|word| *word == "about");
+    let about = about.unwrap_or_else(|| panic!("no size was told: {told}"));
+    let expected: f64 = words[about + 1].parse().unwrap();
+    assert!(
+        (most / expected - 1.0).abs() < 0.1,
+        "{expected} MiB were told, {most:.1} were taken"
+    );
+}

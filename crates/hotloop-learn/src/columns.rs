@@ -102,6 +102,17 @@ impl Columns {
         })
     }
 
+    /// Rows that stand for those of any batch, as many as there is room for; and the bytes of that room.
+    pub(crate) fn rehearsal(&self) -> (Minibatch, usize) {
+        let masks = self.room.masks.as_ref();
+        let rows = Minibatch {
+            // Something is always allowed.
+            masks: masks.map(Tensor::ones_like),
+            ..self.room.share()
+        };
+        (self.placed(rows), self.room.bytes())
+    }
+
     /// Rows to be trained on.
     pub(crate) fn valid_rows(&self) -> usize {
         self.valid_rows
@@ -120,10 +131,13 @@ impl Columns {
     /// The whole batch, on the device that is trained on. The copies need not be waited for: the columns are not
     /// written before the update is done with them.
     pub(crate) fn batch(&self) -> Minibatch {
-        let whole = self.room.slice(0, self.units() as i64);
+        self.placed(self.room.slice(0, self.units() as i64))
+    }
+
+    fn placed(&self, rows: Minibatch) -> Minibatch {
         match self.staged || self.device != Device::Cpu {
-            true => whole.copied_to(self.device),
-            false => whole,
+            true => rows.copied_to(self.device),
+            false => rows,
         }
     }
 

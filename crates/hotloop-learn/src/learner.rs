@@ -214,6 +214,27 @@ impl Learner {
         store.publish(self.updates, &self.params, &self.normalizer)
     }
 
+    /// Takes the memory that updates will need, by a gradient step that changes nothing. Returns the bytes that a
+    /// batch will take besides, in memory that is set aside but not yet in use.
+    ///
+    /// # Errors
+    /// If the algorithm or the network fails on rows that are all zero.
+    pub fn rehearse(&mut self) -> Result<usize, LearnError> {
+        let (rows, bytes) = self.columns.rehearsal();
+        let minibatches = self.spec.minibatches.min(rows.units() as usize).max(1);
+        let units = (rows.units() as usize).div_ceil(minibatches);
+        let n = units as i64 * rows.unit();
+        let draw = Draw {
+            rows: &rows,
+            index: &Tensor::arange(units as i64, (Kind::Int64, rows.valid.device())),
+            advantages: &rows.advantages.narrow(0, 0, n),
+            valid_count: n as f64,
+        };
+        self.pool
+            .rehearse(&self.net, &self.params, &self.algorithm, draw)?;
+        Ok(bytes)
+    }
+
     /// Trains on `segments`, which must come in the same order whatever order they were filled in;
     /// then takes their valid rows into the statistics. `total` is the number of updates of the whole
     /// run.

@@ -12,7 +12,8 @@ use crate::{
     params::Params,
     pool::Pool,
 };
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, Barrier};
 use tch::{Device, Tensor};
 
 /// One shard's work, with everything it needs: libtorch's handles cannot be lent across threads.
@@ -114,6 +115,37 @@ impl GradientPool {
         &self.pool
     }
 
+    /// Computes the gradient of the first shard of `draw` on every thread at once, and drops it: so each has
+    /// taken the memory that it will need.
+    ///
+    /// # Errors
+    /// As [`gradient`](Self::gradient).
+    pub(crate) fn rehearse(
+        &mut self,
+        net: &Arc<ActorCritic>,
+        params: &Params,
+        algorithm: &Arc<dyn Algorithm>,
+        draw: Draw<'_>,
+    ) -> Result<(), LearnError> {
+        let units = draw.index.numel() as i64;
+        let share = (units + self.shards as i64 - 1) / self.shards as i64;
+        let together = Arc::new(Barrier::new(self.threads()));
+        let work = (0..self.threads()).map(|_| {
+            let job = self.job(net, params, algorithm, draw, 0..share, Progress::default());
+            let together = Arc::clone(&together);
+            move || {
+                // Nobody takes two.
+                together.wait();
+                job.run()
+            }
+        });
+        let work = work.collect();
+        for done in self.pool.run(work) {
+            self.spare.push(done?.0);
+        }
+        Ok(())
+    }
+
     /// The gradient of `algorithm`'s loss over a minibatch, written into `grads`; returns the
     /// statistics. `params` must not be written until this returns.
     ///
@@ -129,33 +161,13 @@ impl GradientPool {
         grads: &mut Params,
     ) -> Result<Vec<f64>, LearnError> {
         let (units, shards) = (draw.index.numel() as i64, self.shards as i64);
-        let unit = draw.rows.unit();
         let mut work = Vec::with_capacity(self.shards);
         for i in 0..shards {
             let (start, end) = (i * units / shards, (i + 1) * units / shards);
             if start == end {
                 continue;
             }
-            let arena = self
-                .spare
-                .pop()
-                .filter(|p| p.layout() == params.layout() && p.device() == params.device());
-            let job = Job {
-                net: Arc::clone(net),
-                params: params.share(),
-                algorithm: Arc::clone(algorithm),
-                rows: Minibatch {
-                    valid_count: draw.valid_count,
-                    ..draw.rows.share()
-                },
-                index: draw.index.narrow(0, start, end - start),
-                advantages: draw
-                    .advantages
-                    .narrow(0, start * unit, (end - start) * unit),
-                progress,
-                grads: arena
-                    .unwrap_or_else(|| Params::zeros(Arc::clone(params.layout()), params.device())),
-            };
+            let job = self.job(net, params, algorithm, draw, start..end, progress);
             work.push(move || job.run());
         }
         let mut total: Option<Vec<f64>> = None;
@@ -177,6 +189,37 @@ impl GradientPool {
             what: "minibatch",
             reason: "it has no rows".into(),
         })
+    }
+
+    /// The work on some of the units of a minibatch.
+    fn job(
+        &mut self,
+        net: &Arc<ActorCritic>,
+        params: &Params,
+        algorithm: &Arc<dyn Algorithm>,
+        draw: Draw<'_>,
+        units: Range<i64>,
+        progress: Progress,
+    ) -> Job {
+        let (unit, n) = (draw.rows.unit(), units.end - units.start);
+        let arena = self
+            .spare
+            .pop()
+            .filter(|p| p.layout() == params.layout() && p.device() == params.device());
+        Job {
+            net: Arc::clone(net),
+            params: params.share(),
+            algorithm: Arc::clone(algorithm),
+            rows: Minibatch {
+                valid_count: draw.valid_count,
+                ..draw.rows.share()
+            },
+            index: draw.index.narrow(0, units.start, n),
+            advantages: draw.advantages.narrow(0, units.start * unit, n * unit),
+            progress,
+            grads: arena
+                .unwrap_or_else(|| Params::zeros(Arc::clone(params.layout()), params.device())),
+        }
     }
 }
 

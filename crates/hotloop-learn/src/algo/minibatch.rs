@@ -1,6 +1,7 @@
 //! The rows of one gradient step, as columns.
 
 use crate::{dist::HeadSpec, dist::tensor::shaped, error::LearnError, memory};
+use std::cell::Cell;
 use tch::{Device, Kind, Tensor};
 
 /// Rows to train on, one tensor per column, all of `n` rows on one device.
@@ -100,6 +101,17 @@ impl Minibatch {
     pub fn copied_to(&self, device: Device) -> Self {
         let copy = |t: &Tensor| t.to_device_(device, t.kind(), true, true);
         self.map(copy, copy)
+    }
+
+    /// The bytes of all columns.
+    pub(crate) fn bytes(&self) -> usize {
+        let bytes = Cell::new(0);
+        let count = |t: &Tensor| {
+            bytes.set(bytes.get() + t.numel() * t.kind().elt_size_in_bytes());
+            t.shallow_clone()
+        };
+        self.map(count, count);
+        bytes.get()
     }
 
     /// The rows with room for `units` more behind them.

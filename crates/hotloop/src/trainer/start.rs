@@ -108,11 +108,15 @@ impl Training {
         };
         // Of a run that goes on: not before everything is known to fit.
         hotloop_telemetry::write_atomic(&run.config(), config.to_toml().as_bytes())?;
+        // What was set aside comes into use as it is filled.
+        let unused = rollout.memory() + learner.rehearse()?;
+        let whole = system::resident().map(|bytes| mebibytes(bytes + unused));
         tracing::info!(
-            "{} in {}: {} envs, segments take {:.1} MiB{}",
+            "{} in {}: {} envs, about {} of memory, of which segments take {:.1} MiB{}",
             config.env.id,
             run.path().display(),
             config.rollout.envs,
+            whole.map_or("an unknown amount".into(), |mib| format!("{mib:.0} MiB")),
             mebibytes(rollout.memory()),
             match &states {
                 Some(states) => format!(", recurrent states {:.1} MiB", mebibytes(states.size())),
