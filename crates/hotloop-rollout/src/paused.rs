@@ -186,6 +186,8 @@ fn paused(test: impl Future<Output = ()>) {
     runtime.block_on(test);
 }
 
+/// Thousands, as there are meant to be.
+const LANES: usize = 4096;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Steps that take 1 to 50 ms.
@@ -212,7 +214,7 @@ fn show(faulty: bool) -> (Vec<u64>, Vec<Fault>) {
     paused(async {
         let config = RolloutConfig {
             step_deadline: Some(2 * SECOND),
-            ..config(256)
+            ..config(LANES)
         };
         let mut stage = Stage::new(config, |lane| match lane {
             5 if faulty => spread(&[("hang_every", 3i64.into())]),
@@ -232,7 +234,7 @@ fn show(faulty: bool) -> (Vec<u64>, Vec<Fault>) {
 fn br_46_other_lanes_make_the_steps_that_they_make_without_faults() {
     let ((steps, faults), (expected, none)) = (show(true), show(false));
     assert!(none.is_empty());
-    for lane in 0..256 {
+    for lane in 0..LANES {
         if lane != 5 && lane != 9 {
             assert_eq!(steps[lane], expected[lane], "lane {lane}");
             assert!(steps[lane] > 300, "{steps:?}");
