@@ -234,8 +234,13 @@ pub(crate) fn check_memory(rollout: &RolloutConfig, spaces: &Spaces) -> Result<u
 fn check_network(net: &ActorCritic, config: &Config) -> Result<(), Error> {
     let arenas = 7 + config.algo.shards;
     let needed = net.layout().total().saturating_mul(4 * arenas);
-    hotloop_rollout::check_memory(needed)
-        .map_err(|error| beyond("the networks", "smaller network.hidden", error))
+    hotloop_rollout::check_memory(needed).map_err(|error| {
+        beyond(
+            "the networks",
+            "smaller network.hidden or network.recurrent_size",
+            error,
+        )
+    })
 }
 
 /// Refuses a batch whose rows do not fit into memory as the network reads them: 4 bytes a feature (an image takes one a

@@ -4,7 +4,7 @@ use super::choices::{Body, InferenceDtype, Recurrent, Scheduler};
 use super::error::ConfigError;
 use super::keys::{Config, RolloutSettings};
 use super::layers::Origins;
-use hotloop_env::Registry;
+use hotloop_env::{EnvSpec, Registry};
 use hotloop_learn::MAX_STALENESS;
 
 /// Algorithms that come with hotloop.
@@ -38,7 +38,7 @@ impl Config {
             self.check_run(),
             self.check_env(),
             self.check_rollout(),
-            self.check_waiting(),
+            self.check_waiting(&spec),
             self.check_network(),
             self.check_algo(),
             self.check_vtrace(),
@@ -102,13 +102,18 @@ impl Config {
             "1 to 1048576",
         )?;
         range(
+            "rollout.segments",
+            rollout.segments <= 65_535,
+            "0 (what the mode needs) to 65535",
+        )?;
+        range(
             "rollout.max_failures_in_a_row",
             rollout.max_failures_in_a_row >= 1,
             "1 or more",
         )
     }
 
-    fn check_waiting(&self) -> Check {
+    fn check_waiting(&self, spec: &EnvSpec) -> Check {
         let rollout = &self.rollout;
         range(
             "rollout.max_staleness",
@@ -122,6 +127,14 @@ impl Config {
         ] {
             let expected = "0 (no limit) to 1000000 seconds";
             range(key, (0.0..=1e6).contains(&seconds), expected)?;
+            let given_up = key != "rollout.stuck_after";
+            conflict(key, given_up && seconds > 0.0 && !spec.waits(), || {
+                format!(
+                    "{} waits for nothing, so that a call of it cannot be given up; set it to 0 \
+                     (rollout.stuck_after watches for calls that do not return)",
+                    spec.id()
+                )
+            })?;
         }
         range(
             "rollout.backoff",
@@ -225,6 +238,12 @@ impl Config {
             algo.sequence <= 1 << 20,
             "0 (the horizon) to 1048576",
         )?;
+        let forgets = self.network.recurrent == Recurrent::None;
+        conflict("algo.sequence", algo.sequence > 0 && forgets, || {
+            "only a network that remembers is trained over sequences; set network.recurrent, or \
+             algo.sequence to 0"
+                .into()
+        })?;
         conflict(
             "algo.sequence",
             self.sequence() > self.rollout.horizon,

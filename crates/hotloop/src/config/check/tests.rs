@@ -70,6 +70,7 @@ fn values_out_of_range_are_named_with_what_is_possible() {
             "rollout.max_failures_in_a_row=0",
             "rollout.max_failures_in_a_row = 0",
         ),
+        ("rollout.segments=65536", "rollout.segments = 65536"),
         ("threads=5000", "threads = 5000"),
         ("device=\"\"", "expected \"cpu\""),
         ("until_return=inf", "until_return = inf"),
@@ -162,6 +163,9 @@ fn what_does_not_fit_is_named_with_what_would() {
             "no hidden layer to share",
         ),
         (&["algo.minibatches=2048"], "a minibatch has only 1 rows"),
+        (&["algo.sequence=8"], "set network.recurrent"),
+        (&["rollout.step_deadline=2"], "Still-v0 waits for nothing"),
+        (&["rollout.reset_deadline=2"], "set it to 0"),
     ] {
         let error = check(sets).unwrap_err();
         assert!(error.contains(expected), "{sets:?}: {error}");
