@@ -1,6 +1,6 @@
 """Runs hotloop and its peers in turn, nothing else beside them, and prints one table with ratios.
 
-usage: compare.py [--peers .peers] [--hotloop PATH] [--repeats 3] [--only rollout,train] [--all]
+usage: compare.py [--peers .peers] [--hotloop PATH] [--repeats 3] [--only rollout,train,mujoco] [--all]
 
 `setup.sh` makes the peers' environments. Every number is the best of the repeats, which a noisy machine
 distorts least; hotloop and the peer that it is held against are measured alternately, so that a slow minute
@@ -19,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 # num_envs, batch_size, threads: the settings among which EnvPool's best one is found.
 ENVPOOL_SETTINGS = [(64, 32, 2), (256, 128, 2), (1024, 256, 2), (1024, 1024, 2), (4096, 1024, 2), (1024, 1024, 1)]
+ENVPOOL_MUJOCO = [(2, 2, 2), (8, 4, 2), (8, 8, 2), (16, 8, 2), (64, 32, 2), (64, 64, 2)]
 PPO = [1024, 64, 4, 4]  # envs, horizon, minibatches, epochs
 
 
@@ -48,8 +49,17 @@ class Runners:
         out = run([self.args.hotloop, "bench", scenario, "--json", *parts])
         return float(json.loads(out[out.index("{") : out.rindex("}") + 1])["steps_per_s"])
 
-    def envpool(self, setting):
-        return rate(self.python("torch", "envpool_steps.py", "CartPole-v1", *setting))
+    def envpool(self, setting, task="CartPole-v1"):
+        return rate(self.python("torch", "envpool_steps.py", task, *setting))
+
+    def best_envpool(self, settings, task):
+        tried = {setting: self.envpool(setting, task) for setting in settings}
+        best = max(tried, key=tried.get)
+        print(f"EnvPool's best setting of {len(tried)}: envs, batch, threads = {best}", file=sys.stderr)
+        return best
+
+    def bare_mujoco(self, task):
+        return rate(run([self.args.hotloop.parent / "examples" / "bare", task, 2]))
 
     def rejax(self):
         envs, horizon, minibatches, epochs = PPO
@@ -94,16 +104,14 @@ def main():
     parser.add_argument("--peers", type=Path, default=Path(".peers"))
     parser.add_argument("--hotloop", type=Path, default=Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release" / "hotloop")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", default="rollout,train", help="rollout, train")
+    parser.add_argument("--only", default="rollout,train", help="rollout, train, mujoco")
     parser.add_argument("--all", action="store_true", help="also the slower peers: PyTorch, Stable-Baselines3, Sample Factory")
     args = parser.parse_args()
     r = Runners(args)
     only = args.only.split(",")
 
     if "rollout" in only:
-        tried = {setting: r.envpool(setting) for setting in ENVPOOL_SETTINGS}
-        best = max(tried, key=tried.get)
-        print(f"EnvPool's best setting of {len(tried)}: envs, batch, threads = {best}", file=sys.stderr)
+        best = r.best_envpool(ENVPOOL_SETTINGS, "CartPole-v1")
         blocks = {"4096 × 1": (4096, 1), "1024 × 16": (1024, 16), "256 × 64": (256, 64)}
         jobs = {"EnvPool": lambda: r.envpool(best)}
         for name, (actors, each) in blocks.items():
@@ -120,6 +128,18 @@ def main():
         if args.all:
             jobs |= {"PyTorch + EnvPool": r.torch_envpool, "Stable-Baselines3": r.sb3, "Sample Factory": r.sample_factory}
         table("PPO on CartPole-v1, 1,024 envs × 64 steps, 4 epochs × 4 minibatches", alternately(args.repeats, jobs), "rejax")
+
+    # Needs both built with the feature: `cargo xtask mujoco`, then
+    # `cargo build --release -p hotloop-cli --features mujoco` and the example `bare` of hotloop-mujoco.
+    for task in ["HalfCheetah-v5", "Ant-v5"] if "mujoco" in only else []:
+        best = r.best_envpool(ENVPOOL_MUJOCO, task)
+        jobs = {
+            "EnvPool": lambda: r.envpool(best, task),
+            "bare mj_step on 2 threads": lambda: r.bare_mujoco(task),
+            "hotloop 16 × 1": lambda: r.hotloop("rollout", "--env", task, "--actors", 16, "--envs-per-actor", 1),
+            "hotloop 4 × 4": lambda: r.hotloop("rollout", "--env", task, "--actors", 4, "--envs-per-actor", 4),
+        }
+        table(f"{task}, stepping, actions drawn beforehand", alternately(args.repeats, jobs), "EnvPool")
 
 
 if __name__ == "__main__":

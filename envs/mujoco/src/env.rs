@@ -2,8 +2,8 @@
 
 use crate::{Cursor, Simulation, Task};
 use hotloop_env::{
-    ActionView, Bound, BoxSpace, DType, Env, EnvError, EnvOptions, EnvRng, EnvSpec, ObservationMut,
-    ResetCtx, Space, StateReader, StateWriter, Transition,
+    ActionView, Bound, BoxSpace, DType, Env, EnvError, EnvOptions, EnvRng, EnvSpec, Frame,
+    ObservationMut, ResetCtx, Space, StateReader, StateWriter, Transition,
 };
 
 /// Longer than every observation of the family.
@@ -112,6 +112,19 @@ impl<T: Task> Env for MuJoCo<T> {
         let mut cursor = Cursor::new(out.slice()?);
         self.task.observe(&self.simulation, &mut cursor);
         Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        crate::draw::draw(&mut self.simulation, frame)?;
+        Ok(true)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn render(&mut self, _: &mut Frame) -> Result<bool, EnvError> {
+        Err(EnvError::new(
+            "MuJoCo draws on Linux only: elsewhere OpenGL needs a window",
+        ))
     }
 
     fn save(&self, out: &mut StateWriter) -> bool {

@@ -14,6 +14,7 @@
 //! - **Action**: one box of `float32` with the bounds of the model's actuators.
 //! - **Randomness**: a start draws first all positions, then all velocities, in the model's order, from the lane's own
 //!   numbers. Everything after that is deterministic.
+//! - **Pictures**: 480 × 480, by OpenGL through EGL, on Linux; Mesa draws where there is no graphics card.
 //! - **Memory**: all environments of one kind share one model; each has its own simulation.
 //!
 //! States and rewards are compared with Gymnasium's over 1,000 steps in `tests/golden.rs`.
@@ -34,6 +35,8 @@
 mod ant;
 mod body_parts;
 mod cursor;
+#[cfg(target_os = "linux")]
+mod draw;
 mod env;
 mod half_cheetah;
 mod health;

@@ -42,6 +42,11 @@ impl Simulation {
         &self.data
     }
 
+    /// The whole state, for what MuJoCo works out beside it.
+    pub(crate) fn data_mut(&mut self) -> &mut MjData<Arc<MjModel>> {
+        &mut self.data
+    }
+
     /// Generalized positions (`qpos`).
     #[inline]
     pub fn positions(&self) -> &[f64] {

@@ -147,3 +147,37 @@ fn options_are_gymnasiums() {
         "{error}"
     );
 }
+
+#[test]
+fn a_state_is_drawn_or_what_is_missing_is_said() {
+    // Two environments and two models on one thread: each picture is of its own.
+    let mut cheetah = Lane::<HalfCheetah>::new(&[]);
+    let mut pusher = Lane::<Pusher>::new(&[]);
+    let (first, other) = match (cheetah.draw(), pusher.draw()) {
+        (Ok(first), Ok(other)) => (first, other),
+        (cheetah, pusher) => {
+            for error in [cheetah.unwrap_err(), pusher.unwrap_err()] {
+                let error = error.to_string();
+                assert!(
+                    error.contains("MuJoCo cannot draw") && error.contains("EGL"),
+                    "{error}"
+                );
+            }
+            return;
+        }
+    };
+    assert_eq!((first.width, first.height, first.fps), (480, 480, 20.0));
+    assert_eq!(first.rgb.len(), 480 * 480 * 3);
+    assert_ne!(first.rgb, other.rgb);
+    assert_eq!(cheetah.draw().unwrap(), first, "nothing has happened");
+    run(&mut cheetah, 0..10);
+    assert_ne!(cheetah.draw().unwrap().rgb, first.rgb);
+    // The sky is above the floor.
+    let brightness = |row: usize| {
+        first.rgb[row * 1440..(row + 1) * 1440]
+            .iter()
+            .map(|b| u64::from(*b))
+            .sum::<u64>()
+    };
+    assert_ne!(brightness(0), brightness(479));
+}

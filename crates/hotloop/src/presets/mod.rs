@@ -6,6 +6,12 @@ const PRESETS: &[(&str, &str)] = &[
     ("bench", include_str!("bench.toml")),
     ("cartpole", include_str!("cartpole.toml")),
     ("cartpole-hidden", include_str!("cartpole-hidden.toml")),
+    ("halfcheetah", include_str!("halfcheetah.toml")),
+    ("hopper", include_str!("hopper.toml")),
+    (
+        "inverted-double-pendulum",
+        include_str!("inverted-double-pendulum.toml"),
+    ),
     ("minatar-asterix", include_str!("minatar-asterix.toml")),
     ("minatar-breakout", include_str!("minatar-breakout.toml")),
     ("minatar-freeway", include_str!("minatar-freeway.toml")),
@@ -21,6 +27,7 @@ const PRESETS: &[(&str, &str)] = &[
     ),
     ("pendulum", include_str!("pendulum.toml")),
     ("t-maze", include_str!("t-maze.toml")),
+    ("walker2d", include_str!("walker2d.toml")),
 ];
 
 /// The names of all presets.

@@ -3,8 +3,8 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use hotloop_env::{
-    ActionBuf, End, Env, EnvRng, Layout, ObservationBuf, OptionValue, Registry, ResetCtx, Space,
-    StateReader, StateWriter,
+    ActionBuf, End, Env, EnvError, EnvRng, Frame, Layout, ObservationBuf, OptionValue, Registry,
+    ResetCtx, Space, StateReader, StateWriter,
 };
 use hotloop_mujoco::{MuJoCo, Task, register};
 
@@ -60,6 +60,12 @@ impl<T: Task> Lane<T> {
     pub(crate) fn observe(&mut self) -> Vec<f64> {
         self.env.observe(&mut self.observation.as_mut()).unwrap();
         self.observation.first().to_vec()
+    }
+
+    pub(crate) fn draw(&mut self) -> Result<Frame, EnvError> {
+        let mut frame = Frame::new();
+        assert!(self.env.render(&mut frame)?);
+        Ok(frame)
     }
 
     pub(crate) fn save(&self) -> Vec<u8> {
