@@ -46,8 +46,31 @@ pub(crate) fn install(
     cache: &Path,
     fetch: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
-    let set = cache.join(recipe.folder);
-    if recipe.is_whole(&set) {
+    let is_whole = |set: &Path| recipe.is_whole(set);
+    make(&recipe.place(), cache, is_whole, |partial| {
+        fill(recipe, partial, fetch)
+    })
+}
+
+/// A set as the cache knows it.
+pub(crate) struct Place {
+    /// The folder in the cache; a new version must have a new name.
+    pub(crate) folder: &'static str,
+    /// What it is, with its version, in the words of messages.
+    pub(crate) what: &'static str,
+    /// About how much is kept, and how much it takes while it is made.
+    pub(crate) size: [&'static str; 2],
+}
+
+/// The set at `place` in `cache`; if it is not whole, `fill` makes it somewhere inside the new folder that it is given.
+pub(crate) fn make(
+    place: &Place,
+    cache: &Path,
+    is_whole: impl Fn(&Path) -> bool,
+    fill: impl FnOnce(&Path) -> Result<PathBuf>,
+) -> Result<PathBuf> {
+    let set = cache.join(place.folder);
+    if is_whole(&set) {
         return Ok(set);
     }
     fs::create_dir_all(cache).with_context(|| {
@@ -58,25 +81,25 @@ pub(crate) fn install(
     })?;
     let _lock = lock(&cache.join("setup.lock"))?;
     // Whoever held the lock may have made it.
-    if recipe.is_whole(&set) {
+    if is_whole(&set) {
         return Ok(set);
     }
     eprintln!(
         "xtask: downloading {} (once; {} keeps about {})",
-        recipe.what,
+        place.what,
         set.display(),
-        recipe.size[0]
+        place.size[0]
     );
     // Nobody else writes here while the lock is held: what is left is from a set-up that was cut short.
-    let partial = cache.join(format!("{}.partial", recipe.folder));
+    let partial = cache.join(format!("{}.partial", place.folder));
     clear(&partial)?;
     clear(&set)?;
-    let made = fill(recipe, &partial, fetch).and_then(|whole| {
+    let made = fill(&partial).and_then(|whole| {
         fs::rename(&whole, &set)
             .with_context(|| format!("moving {} to {}", whole.display(), set.display()))
     });
     let cleared = clear(&partial);
-    made.map_err(|error| explain_full_disk(recipe, error))?;
+    made.map_err(|error| explain_full_disk(place, error))?;
     cleared?;
     Ok(set)
 }
@@ -130,14 +153,14 @@ fn clear(path: &Path) -> Result<()> {
     }
 }
 
-fn explain_full_disk(recipe: &Recipe, error: Error) -> Error {
+fn explain_full_disk(place: &Place, error: Error) -> Error {
     let full = error.chain().any(|cause| {
         cause
             .downcast_ref::<io::Error>()
             .is_some_and(|io| io.kind() == io::ErrorKind::StorageFull)
     });
     if full {
-        let [kept, needed] = recipe.size;
+        let [kept, needed] = place.size;
         error.context(format!(
             "the disk is full: free about {needed} there ({kept} are kept), or set XDG_CACHE_HOME to a folder on \
              another disk"
@@ -257,14 +280,14 @@ mod tests {
     fn a_full_disk_says_what_to_do() {
         let error = Error::new(io::Error::from(io::ErrorKind::StorageFull)).context("writing x");
         assert!(
-            explain_full_disk(fake_recipe(), error)
+            explain_full_disk(&fake_recipe().place(), error)
                 .to_string()
                 .contains("XDG_CACHE_HOME")
         );
         let other =
             Error::new(io::Error::from(io::ErrorKind::PermissionDenied)).context("writing x");
         assert_eq!(
-            explain_full_disk(fake_recipe(), other).to_string(),
+            explain_full_disk(&fake_recipe().place(), other).to_string(),
             "writing x"
         );
     }

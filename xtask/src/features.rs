@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::recipe::{self, Recipe};
-use crate::{cache, mujoco};
+use crate::{ale, cache, mujoco};
 
 /// One part, and what cargo has to know of it.
 #[derive(Debug)]
@@ -34,6 +34,16 @@ pub(crate) const MUJOCO: &Feature = &Feature {
     recipes: Some(mujoco::PLATFORMS),
 };
 
+/// Atari games.
+pub(crate) const ATARI: &Feature = &Feature {
+    name: "atari",
+    package: "hotloop-atari",
+    variable: "HOTLOOP_ALE",
+    others: &[],
+    make: ale::set,
+    recipes: None,
+};
+
 impl PartialEq for Feature {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -41,4 +51,4 @@ impl PartialEq for Feature {
 }
 
 /// All of them.
-pub(crate) const ALL: &[&Feature] = &[MUJOCO];
+pub(crate) const ALL: &[&Feature] = &[ATARI, MUJOCO];

@@ -1,5 +1,6 @@
 //! `cargo xtask`: sets hotloop up and runs its developer commands.
 
+mod ale;
 mod cache;
 mod cargo;
 mod check;
@@ -51,6 +52,11 @@ enum Task {
         #[arg(long)]
         cpu: bool,
     },
+    /// Takes the Arcade Learning Environment, so that `train`, `run`, `test` and `dist` build Atari games in
+    ///
+    /// The feature `atari` of hotloop-cli is off otherwise. The emulator is under the GNU General Public License, version 2,
+    /// and a program built with it may only be passed on under that licence; using it asks nothing of you.
+    Atari,
     /// Takes MuJoCo and its models, so that `train`, `run`, `test` and `dist` build the MuJoCo environments in
     ///
     /// The feature `mujoco` of hotloop-cli is off otherwise.
@@ -116,6 +122,7 @@ fn run(task: Task) -> Result<()> {
         _ => Wanted::Any,
     };
     let added = match &task {
+        Task::Atari => &[features::ATARI],
         Task::Mujoco => &[features::MUJOCO],
         Task::Test => features::ALL,
         _ => &[],
@@ -150,7 +157,7 @@ fn run(task: Task) -> Result<()> {
             );
             Ok(())
         }
-        Task::Mujoco => Ok(()),
+        Task::Atari | Task::Mujoco => Ok(()),
         Task::Train { args } => hotloop(&[vec!["train".into()], args].concat()),
         Task::Run { args } => hotloop(&args),
         Task::Test => check::test(&workspace, &links),

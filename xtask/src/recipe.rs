@@ -4,6 +4,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use crate::cache::Place;
+
 /// A set of files that is made from wheels, on one platform.
 #[derive(Debug)]
 pub(crate) struct Recipe {
@@ -49,6 +51,14 @@ impl Wheel {
 }
 
 impl Recipe {
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            folder: self.folder,
+            what: self.what,
+            size: self.size,
+        }
+    }
+
     /// Whether everything that is known by name is in the folder `set`.
     pub(crate) fn is_whole(&self, set: &Path) -> bool {
         let libs = self.wheels.iter().flat_map(|wheel| wheel.libs);

@@ -94,7 +94,7 @@ pub(crate) fn verified(wheel: &Wheel, dir: &Path) -> Result<PathBuf> {
 }
 
 /// SHA-256 of a file's contents in lower-case hexadecimal.
-fn sha256(path: &Path) -> Result<String> {
+pub(crate) fn sha256(path: &Path) -> Result<String> {
     let reading = || format!("reading {}", path.display());
     let mut file = fs::File::open(path).with_context(reading)?;
     let mut hasher = Sha256::new();

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut registry = Registry::new();
+    #[cfg(feature = "atari")]
+    hotloop_atari::register(&mut registry);
     hotloop_classic::register(&mut registry);
     hotloop_memory::register(&mut registry);
     hotloop_minatar::register(&mut registry);

@@ -1,0 +1,235 @@
+//! A game as an environment.
+
+use crate::console::{Console, Outcome};
+use crate::resize::{SIDE, WIDTH};
+use crate::screen::Screen;
+use hotloop_env::{
+    ActionView, End, Env, EnvError, EnvRng, Frame, ImageLayout, ObservationMut, ResetCtx, Space,
+    StateReader, StateWriter, Transition,
+};
+
+/// Frames that the console shows in a second.
+const CONSOLE_FPS: f64 = 60.0;
+/// Two of the console's actions.
+const NOOP: i32 = 0;
+const FIRE: i32 = 1;
+
+/// What can be set for every game. Names are those of Gymnasium.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// Frames that an action is held for, 1 or more.
+    pub frame_skip: i64,
+    /// The probability, from 0 to 1, that the console gets the action of the frame before in place of the chosen one; drawn
+    /// for every frame.
+    pub repeat_action_probability: f64,
+    /// All 18 actions of the console, and not only the game's minimal set.
+    pub full_action_space: bool,
+    /// An episode begins after 1 to `noop_max` frames without action, as drawn; 0 for none.
+    pub noop_max: i64,
+    /// Whether the loss of a life ends the episode for the learner. The game goes on where it was, and statistics see
+    /// whole games.
+    pub terminal_on_life_loss: bool,
+    /// Whether FIRE is held for one frame when an episode begins and after the loss of a life, if that ends it, where FIRE
+    /// is among the game's actions.
+    pub fire_on_reset: bool,
+    /// Frames after which a game is truncated; 0 for never.
+    pub max_frames: i64,
+}
+
+impl Default for Rules {
+    /// Those of Gymnasium's `ALE/…-v5` under its `AtariPreprocessing`: sticky actions and whole games, as Machado et al.
+    /// (2018) recommend, the game's minimal actions, and up to 30 frames without action.
+    fn default() -> Self {
+        Self {
+            frame_skip: 4,
+            repeat_action_probability: 0.25,
+            full_action_space: false,
+            noop_max: 30,
+            terminal_on_life_loss: false,
+            fire_on_reset: false,
+            max_frames: 108_000,
+        }
+    }
+}
+
+impl Rules {
+    fn check(&self) -> Result<(), EnvError> {
+        let within = |name: &str, value: i64, least: i64, most: i64| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(EnvError::new(format!(
+                "{name} is {value}, expected {least} to {most}"
+            )))
+        };
+        within("frame_skip", self.frame_skip, 1, 1000)?;
+        within("noop_max", self.noop_max, 0, 100_000)?;
+        within("max_frames", self.max_frames, 0, i64::from(i32::MAX))?;
+        if !(0.0..=1.0).contains(&self.repeat_action_probability) {
+            return Err(EnvError::new(format!(
+                "repeat_action_probability is {}, expected a probability from 0 to 1",
+                self.repeat_action_probability
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A game as an environment: see the crate's page.
+pub struct Atari {
+    console: Console,
+    rules: Rules,
+    /// The console's actions by the agent's.
+    actions: Vec<i32>,
+    screen: Screen,
+    /// What the console got at the frame before.
+    last: i32,
+    lives: i32,
+    /// Whether the episode ended with a life while the game goes on.
+    goes_on: bool,
+}
+
+impl Atari {
+    /// The game `name`, as its ROM file is called, with the bytes of that file.
+    pub fn new(name: &str, rom: &[u8], rules: Rules) -> Result<Self, EnvError> {
+        rules.check()?;
+        let console = Console::open(name, rom, rules.max_frames as i32)?;
+        let [height, width] = console.size();
+        if width != WIDTH {
+            return Err(EnvError::new(format!(
+                "the screen is {width} pixels wide, expected {WIDTH}"
+            )));
+        }
+        Ok(Self {
+            actions: console.actions(rules.full_action_space),
+            screen: Screen::new(height, *console.grey()),
+            console,
+            rules,
+            last: NOOP,
+            lives: 0,
+            goes_on: false,
+        })
+    }
+
+    /// The lives that are left, as the game counts them.
+    pub fn lives(&self) -> i32 {
+        self.lives
+    }
+
+    /// Starts a game.
+    fn start(&mut self, rng: &mut EnvRng) -> Result<(), EnvError> {
+        self.console.reset()?;
+        self.last = NOOP;
+        let noops = match self.rules.noop_max {
+            0 => 0,
+            most => 1 + rng.below(most as u64),
+        };
+        for _ in 0..noops {
+            let outcome = self.console.act(NOOP)?;
+            if outcome.game_over() || outcome.truncated() {
+                self.console.reset()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Env for Atari {
+    fn observation_space(&self) -> Space {
+        Space::image([1, SIDE, SIDE], ImageLayout::Chw)
+    }
+
+    fn action_space(&self) -> Space {
+        Space::discrete(self.actions.len())
+    }
+
+    fn reset(&mut self, ctx: &mut ResetCtx<'_>) -> Result<(), EnvError> {
+        if !self.goes_on {
+            self.start(ctx.rng())?;
+        }
+        let fire = self.rules.fire_on_reset && self.actions.contains(&FIRE);
+        if fire {
+            self.console.act(FIRE)?;
+        }
+        if fire || !self.goes_on {
+            self.lives = self.console.lives();
+            self.screen.start(self.console.screen());
+        }
+        self.goes_on = false;
+        Ok(())
+    }
+
+    fn step(&mut self, action: ActionView<'_>, rng: &mut EnvRng) -> Result<Transition, EnvError> {
+        let action = self.actions[action.discrete() as usize];
+        let skip = self.rules.frame_skip;
+        let sticky = self.rules.repeat_action_probability;
+        let (mut reward, mut end, mut life_lost) = (0.0, End::Continue, false);
+        for frame in 1..=skip {
+            if sticky == 0.0 || rng.uniform() >= sticky {
+                self.last = action;
+            }
+            let outcome: Outcome = self.console.act(self.last)?;
+            reward += f64::from(outcome.reward);
+            life_lost = self.rules.terminal_on_life_loss && outcome.lives < self.lives;
+            self.lives = outcome.lives;
+            end = End::from_flags(outcome.game_over(), outcome.truncated());
+            if end.is_over() || life_lost {
+                self.screen.end_early();
+                break;
+            }
+            if frame == skip {
+                self.screen.end(self.console.screen(), skip == 1);
+            } else if frame == skip - 1 {
+                self.screen.keep(self.console.screen());
+            }
+        }
+        self.goes_on = life_lost && !end.is_over();
+        let transition = Transition::new(reward, end);
+        Ok(if life_lost {
+            transition.terminate_for_learner()
+        } else {
+            transition
+        })
+    }
+
+    fn observe(&mut self, out: &mut ObservationMut<'_>) -> Result<(), EnvError> {
+        self.screen.shrink(out.slice()?);
+        Ok(())
+    }
+
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        let [height, width] = self.console.size();
+        let rgb = frame.resize(width as u32, height as u32);
+        for (pixel, &colour) in rgb.chunks_exact_mut(3).zip(self.console.screen()) {
+            pixel.copy_from_slice(&self.console.rgb()[usize::from(colour)].to_be_bytes()[1..]);
+        }
+        frame.fps = CONSOLE_FPS / self.rules.frame_skip as f64;
+        Ok(true)
+    }
+
+    fn save(&self, out: &mut StateWriter) -> bool {
+        let Ok(console) = self.console.save() else {
+            return false;
+        };
+        out.bytes(&console);
+        out.u32(self.last as u32);
+        out.u32(self.lives as u32);
+        out.u8(u8::from(self.goes_on));
+        self.screen.save(out);
+        true
+    }
+
+    fn load(&mut self, state: &mut StateReader<'_>) -> Result<(), EnvError> {
+        self.console.load(state.bytes()?)?;
+        self.last = state.u32()? as i32;
+        if !self.console.actions(true).contains(&self.last) {
+            return Err(EnvError::new(format!(
+                "saved state: the last action is {}, expected 0 to 17",
+                self.last
+            )));
+        }
+        self.lives = state.u32()? as i32;
+        self.goes_on = state.u8()? != 0;
+        self.screen.load(state)
+    }
+}
