@@ -25,6 +25,8 @@ pub struct Rollout {
     pub(crate) control: Control,
     pub(crate) memory: usize,
     pub(crate) workers: Vec<JoinHandle<()>>,
+    /// Whether a worker runs an actor itself.
+    pub(crate) steps_itself: bool,
     pub(crate) watchdog: Option<JoinHandle<()>>,
     /// Nobody sends: it ends when the last task has dropped its end.
     pub(crate) tasks: flume::Receiver<()>,
@@ -185,11 +187,15 @@ impl Rollout {
 
     fn stop(&mut self) {
         self.hub.close();
+        let all_ended = self.join_tasks();
+        if !all_ended && self.steps_itself {
+            // The call that does not return is a worker's.
+            self.workers.clear();
+        }
         for thread in self.workers.drain(..).chain(self.watchdog.take()) {
             // A panic has been caught inside and is the error that `recv` returns.
             let _ = thread.join();
         }
-        let all_ended = self.join_tasks();
         if let Course::Recording(recorder) = &self.hub.course
             && let Err(error) = recorder.lock().flush()
         {

@@ -173,6 +173,7 @@ fn start_lockstep(parts: Parts) -> Result<Rollout, RolloutError> {
         members,
     ));
     let (saved, all_saved) = flume::unbounded();
+    let waits = parts.runners.iter().any(Runner::waits);
     let actor_tasks = tokens
         .into_iter()
         .zip(parts.runners)
@@ -181,7 +182,11 @@ fn start_lockstep(parts: Parts) -> Result<Rollout, RolloutError> {
             let actor = lockstep::actor(token, runner, saved.clone(), hub.clone());
             (first_lane, actor)
         });
-    let tasks = spawn_actors(&parts.runtime, &hub, actor_tasks);
+    let (mut alone, tasks) = match actor_tasks.len() {
+        1 if !waits => run_alone(actor_tasks),
+        _ => (None, spawn_actors(&parts.runtime, &hub, actor_tasks)),
+    };
+    let steps_itself = alone.is_some();
     let mut control = lockstep::Control {
         workers: vec![],
         saved: all_saved,
@@ -198,6 +203,8 @@ fn start_lockstep(parts: Parts) -> Result<Rollout, RolloutError> {
             hub: hub.clone(),
             signal: signals[index].clone(),
             requests: receiver,
+            // Group 0 is worker 0's.
+            alone: alone.take(),
         };
         work.push(Box::new(move || worker.run()));
     }
@@ -206,6 +213,7 @@ fn start_lockstep(parts: Parts) -> Result<Rollout, RolloutError> {
         control: Control::Lockstep(control),
         memory: parts.memory,
         workers: vec![],
+        steps_itself,
         watchdog: None,
         tasks,
         runtime: Some(parts.runtime),
@@ -257,11 +265,26 @@ fn start_first_ready(parts: Parts, max_batch: usize) -> Result<Rollout, RolloutE
         control: Control::FirstReady(floor),
         memory: parts.memory,
         workers: vec![],
+        steps_itself: false,
         watchdog: None,
         tasks,
         runtime: Some(parts.runtime),
     };
     with_threads(rollout, work)
+}
+
+/// The only actor, to be run by its worker; the receiver ends when it has ended.
+fn run_alone<A: Future<Output = ()> + Send + 'static>(
+    actors: impl Iterator<Item = (usize, A)>,
+) -> (Option<lockstep::Alone>, flume::Receiver<()>) {
+    let (task, tasks) = flume::bounded(0);
+    let alone = actors.last().map(|(_, actor)| -> lockstep::Alone {
+        Box::pin(async move {
+            let _task = task;
+            actor.await;
+        })
+    });
+    (alone, tasks)
 }
 
 /// Spawns the actors; the receiver ends when the last has ended.

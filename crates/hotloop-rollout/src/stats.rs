@@ -62,6 +62,8 @@ pub struct WorkerStatistics {
     pub deciding: Duration,
     /// Waiting: for environments, or for the consumer to grant segments.
     pub waiting: Duration,
+    /// Stepping environments, where it does so itself.
+    pub stepping: Duration,
     /// Calls of the policy.
     pub batches: u64,
     /// Lanes of all these calls.
@@ -74,6 +76,7 @@ pub struct WorkerStatistics {
 pub(crate) struct WorkerCounters {
     deciding_ns: AtomicU64,
     waiting_ns: AtomicU64,
+    stepping_ns: AtomicU64,
     batches: AtomicU64,
     decisions: AtomicU64,
     largest_batch: AtomicU64,
@@ -82,6 +85,10 @@ pub(crate) struct WorkerCounters {
 impl WorkerCounters {
     pub(crate) fn waited(&self, time: Duration) {
         self.waiting_ns.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    pub(crate) fn stepped(&self, time: Duration) {
+        self.stepping_ns.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
     pub(crate) fn decided(&self, lanes: usize, time: Duration) {
@@ -95,6 +102,7 @@ impl WorkerCounters {
         WorkerStatistics {
             deciding: Duration::from_nanos(self.deciding_ns.load(Relaxed)),
             waiting: Duration::from_nanos(self.waiting_ns.load(Relaxed)),
+            stepping: Duration::from_nanos(self.stepping_ns.load(Relaxed)),
             batches: self.batches.load(Relaxed),
             decisions: self.decisions.load(Relaxed),
             largest_batch: self.largest_batch.load(Relaxed),

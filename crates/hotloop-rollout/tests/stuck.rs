@@ -12,7 +12,12 @@ use hotloop_rollout::{Acting, Rollout, RolloutConfig, RolloutError, Scheduler};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-const SCHEDULERS: [Scheduler; 2] = [Scheduler::Lockstep, Scheduler::FirstReady { max_batch: 8 }];
+/// With the lanes of an actor. An actor that is alone is run by its worker.
+const SCHEDULERS: [(Scheduler, usize); 3] = [
+    (Scheduler::Lockstep, 2),
+    (Scheduler::Lockstep, 8),
+    (Scheduler::FirstReady { max_batch: 8 }, 2),
+];
 
 /// Holds up those who pass, until it is opened; counts who is alive.
 #[derive(Default)]
@@ -137,13 +142,13 @@ fn start(
     at: FaultPhase,
     gate: &Arc<Gate>,
     blocking: bool,
-    scheduler: Scheduler,
+    (scheduler, lanes_per_actor): (Scheduler, usize),
     stuck_after: Option<Duration>,
 ) -> Rollout {
     let config = RolloutConfig {
         env: "Held-v0".into(),
         lanes: 8,
-        lanes_per_actor: 2,
+        lanes_per_actor,
         steps: 8,
         env_threads: 2,
         scheduler,

@@ -108,7 +108,10 @@ impl Account {
                 format!("hotloop-infer-{index}"),
                 (worker.deciding, "choosing actions"),
                 (worker.waiting, "waiting for environments or tickets"),
-                "handing rows over",
+                match worker.stepping.is_zero() {
+                    true => "handing rows over",
+                    false => "stepping environments",
+                },
             )
         }));
         all.push(told(
