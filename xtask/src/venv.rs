@@ -17,6 +17,7 @@ imageio==2.38.1
 mujoco==3.17.0
 numpy==2.4.6
 opencv-python-headless==5.0.0.93
+packaging==26.4
 pygame-ce==2.5.8
 typing_extensions==4.16.0
 ";

@@ -8,6 +8,7 @@ fn main() -> ExitCode {
     #[cfg(feature = "atari")]
     hotloop_atari::register(&mut registry);
     hotloop_classic::register(&mut registry);
+    hotloop_gymnasium::register(&mut registry);
     hotloop_memory::register(&mut registry);
     hotloop_minatar::register(&mut registry);
     #[cfg(feature = "mujoco")]

@@ -36,8 +36,7 @@ impl<'a> ResetCtx<'a> {
     /// A seed for a simulator that wants one; another for each lane and episode, and never one of
     /// training in an evaluation.
     pub fn seed(&self) -> u64 {
-        let words = self.seeds.block(self.lane, self.episode);
-        words[0] as u64 | (words[1] as u64) << 32
+        episode_seed(&self.seeds, self.lane, self.episode)
     }
 
     /// The lane, counted over the whole run: for logs, and for simulators that need a port or a directory
@@ -50,6 +49,12 @@ impl<'a> ResetCtx<'a> {
     pub fn episode(&self) -> u64 {
         self.episode
     }
+}
+
+/// As [`ResetCtx::seed`].
+pub(crate) fn episode_seed(seeds: &Philox, lane: u64, episode: u64) -> u64 {
+    let words = seeds.block(lane, episode);
+    words[0] as u64 | (words[1] as u64) << 32
 }
 
 /// One environment. See the crate's example.

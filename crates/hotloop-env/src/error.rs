@@ -78,6 +78,8 @@ pub enum Cause {
     Deadline,
     /// A reward, an observation or an action was NaN or infinite.
     NotFinite,
+    /// It was lost with something that it shared with another, such as a process.
+    Lost,
 }
 
 impl fmt::Display for Cause {
@@ -87,6 +89,7 @@ impl fmt::Display for Cause {
             Cause::Error => "failed",
             Cause::Deadline => "passed its deadline",
             Cause::NotFinite => "is unusable",
+            Cause::Lost => "was lost",
         })
     }
 }

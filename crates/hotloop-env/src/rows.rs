@@ -6,6 +6,8 @@
 //! termination), or the final one (after truncation), which is marked as not to be trained on. The
 //! turn after a truncation is [`Turn::Reset`].
 
+use crate::contain::check_mask;
+use crate::env::episode_seed;
 use crate::finite::all_finite;
 use crate::{
     ActionView, Cause, DType, End, EnvError, EnvRng, Fault, FaultPhase, LaneStates, ObservationMut,
@@ -162,6 +164,14 @@ impl<'a> Rows<'a> {
         )
     }
 
+    /// The [seed](ResetCtx::seed) of the episode after lane `i`'s present one, for a simulator that starts the
+    /// next by itself when one terminates. To be asked before the turn's outcome is given.
+    pub fn seed_after(&self, i: usize) -> u64 {
+        let lanes = &*self.parts.lanes;
+        let episode = lanes.totals[i].episodes + 1;
+        episode_seed(&lanes.seeds, lanes.identities[i], episode)
+    }
+
     /// Lane `i` took its action. The place returned is for the observation that follows: the next one
     /// of the episode; after termination the *first* one of the next episode; after truncation the
     /// *final* one of this episode, so that a simulator that resets itself cannot lose it.
@@ -228,6 +238,20 @@ impl<'a> Rows<'a> {
         self.fail_next(i, phase, cause, message);
     }
 
+    /// Lane `i` was lost in the failure of another with which it shares a process, say: as
+    /// [`fail`](Self::fail), but none of its failures in a row.
+    #[cold]
+    pub fn lose(&mut self, i: usize, phase: FaultPhase, message: String) {
+        let failures = self.parts.lanes.totals[i].failures;
+        self.fail(i, phase, Cause::Lost, message);
+        self.parts.lanes.totals[i].failures = failures;
+        if !self.is_set_aside(i)
+            && let Some(fault) = self.parts.faults.last_mut()
+        {
+            fault.in_a_row = failures;
+        }
+    }
+
     /// Lane `i` ended its episode with [`proceed`](Self::proceed), but could not start the next one:
     /// the row stands, and the next turn is a reset, unless [`recover`](Self::recover) follows in the
     /// same call. Also for further failures of a lane that failed in this call.
@@ -259,7 +283,7 @@ impl<'a> Rows<'a> {
 
     /// Takes back the count of the step that lane `i` just made, so that a failure found after it is
     /// reported at that step. [`fail`](Self::fail) is to follow.
-    pub(crate) fn retract(&mut self, i: usize) {
+    pub fn retract(&mut self, i: usize) {
         let parts = &mut self.parts;
         let over = parts.ends[i] & end_flags::EPISODE != 0;
         let length = &mut parts.lanes.totals[i].episode_length;
@@ -296,6 +320,13 @@ impl<'a> Rows<'a> {
             &mut self.parts.next_observations[i * bytes..(i + 1) * bytes],
             &self.parts.spaces.observation,
         )
+    }
+
+    /// An error if the mask just written for lane `i` leaves nothing to choose.
+    pub fn check_mask(&self, i: usize) -> Result<(), EnvError> {
+        let masks = &self.parts.spaces.action;
+        let bytes = masks.mask_bytes();
+        check_mask(masks, &self.parts.next_masks[i * bytes..(i + 1) * bytes])
     }
 
     /// An error that says where the observation just written for lane `i` holds a NaN or an infinity.

@@ -119,7 +119,7 @@ impl Transition {
     /// The same for those who only look: a termination is told as a truncation, so that the state it led to
     /// stays for one turn.
     #[inline]
-    pub(crate) fn held(mut self) -> Self {
+    pub fn held(mut self) -> Self {
         for end in [&mut self.end, &mut self.raw_end] {
             if *end == End::Terminated {
                 *end = End::Truncated;

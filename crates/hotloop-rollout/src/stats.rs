@@ -43,6 +43,8 @@ pub struct FaultCounts {
     pub deadlines: u64,
     /// Those whose numbers were NaN or infinite.
     pub not_finite: u64,
+    /// Those that were lost with another that failed.
+    pub lost: u64,
     /// How many of all these were not kept for [`Rollout::faults`](crate::Rollout::faults), because
     /// nobody had taken the ones before.
     pub dropped: u64,
@@ -118,7 +120,7 @@ pub(crate) struct Counters {
     queued_ns: AtomicU64,
     ungranted_ns: AtomicU64,
     faults: [AtomicU64; 3],
-    causes: [AtomicU64; 4],
+    causes: [AtomicU64; 5],
     lanes_set_aside: AtomicU64,
     faults_dropped: AtomicU64,
     pub(crate) workers: Vec<Apart<WorkerCounters>>,
@@ -160,6 +162,7 @@ impl Counters {
             Cause::Error => 1,
             Cause::Deadline => 2,
             Cause::NotFinite => 3,
+            Cause::Lost => 4,
         };
         self.causes[cause].fetch_add(1, Relaxed);
         let place = match fault.phase {
@@ -181,8 +184,8 @@ impl Counters {
 
     pub(crate) fn read(&self) -> Statistics {
         let [build, reset, step] = [0, 1, 2].map(|place: usize| self.faults[place].load(Relaxed));
-        let [panics, errors, deadlines, not_finite] =
-            [0, 1, 2, 3].map(|cause: usize| self.causes[cause].load(Relaxed));
+        let [panics, errors, deadlines, not_finite, lost] =
+            [0, 1, 2, 3, 4].map(|cause: usize| self.causes[cause].load(Relaxed));
         Statistics {
             env_steps: self.env_steps.load(Relaxed),
             segments: self.segments.load(Relaxed),
@@ -197,6 +200,7 @@ impl Counters {
                 errors,
                 deadlines,
                 not_finite,
+                lost,
                 dropped: self.faults_dropped.load(Relaxed),
             },
             lanes_set_aside: self.lanes_set_aside.load(Relaxed),

@@ -1,0 +1,76 @@
+"""First thing in a worker: dies with its parent, then takes its own modules from the socket.
+
+Run as `python -c`, so that nothing of it lies on disk. Arguments: the file descriptors of the socket, the
+lifeline and the shared memory.
+"""
+import fcntl
+import json
+import linecache
+import os
+import signal
+import socket
+import sys
+import threading
+import types
+
+
+def die_with_parent(lifeline):
+    """The parent holds the other end of this pipe: when it is gone, however it ended, so is this whole group."""
+    os.set_inheritable(lifeline, False)
+
+    def wait():
+        os.read(lifeline, 1)
+        os.killpg(0, signal.SIGKILL)
+
+    # A thread cannot run while native code holds the interpreter; the kernel's own signal can.
+    threading.Thread(target=wait, daemon=True).start()
+    if sys.platform == "linux":
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, 10, signal.SIGKILL)  # F_SETSIG
+        flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)
+
+
+def receive(channel):
+    """One message: its length in four bytes, then JSON."""
+    def exactly(size):
+        parts = bytearray()
+        while len(parts) < size:
+            part = channel.recv(size - len(parts))
+            if not part:
+                os._exit(0)
+            parts += part
+        return bytes(parts)
+
+    return json.loads(exactly(int.from_bytes(exactly(4), "little")))
+
+
+def install(sources):
+    """Makes a package of these modules, whose lines tracebacks can show."""
+    package = types.ModuleType("hotloop_worker")
+    package.__path__ = []
+    sys.modules["hotloop_worker"] = package
+    for name, text in sources:
+        full = "hotloop_worker." + name
+        file = "<%s>" % full
+        module = types.ModuleType(full)
+        module.__file__ = file
+        sys.modules[full] = module
+        setattr(package, name, module)
+        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+        exec(compile(text, file, "exec"), module.__dict__)
+
+
+def start():
+    descriptors = [int(argument) for argument in sys.argv[1:4]]
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    die_with_parent(descriptors[1])
+    sys.argv = ["hotloop-worker"]
+    channel = socket.socket(fileno=descriptors[0])
+    recipe = receive(channel)
+    install(recipe.pop("sources"))
+    sys.modules["hotloop_worker.serve"].main(channel, receive, descriptors[2], recipe)
+
+
+start()

@@ -1,0 +1,212 @@
+"""Gymnasium's spaces as hotloop's, and values of them written to and read from records of bytes."""
+import operator
+
+import gymnasium
+import numpy as np
+
+# What each element type is stored as.
+STORED = {
+    "bool": "uint8", "uint8": "uint8", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
+    "uint16": "int32", "uint32": "int64", "uint64": "int64",
+    "float16": "float32", "float32": "float32", "float64": "float64",
+}
+LARGEST = float(2**63)
+
+
+class Unsupported(Exception):
+    """A space that hotloop has no equal of."""
+
+
+def describe(space, path, image, masked=False):
+    """The space as JSON. `image` says where channels are: "auto", "chw", "hwc" or "none"."""
+    spaces = gymnasium.spaces
+    if isinstance(space, spaces.Box):
+        stored = STORED.get(space.dtype.name)
+        if stored is None:
+            raise Unsupported("%s: elements of type %s cannot be stored" % (where(path), space.dtype))
+        shape, layout = picture(space, image)
+        return {"kind": "box", "shape": shape, "dtype": stored, "image": layout,
+                "low": bound(space.low), "high": bound(space.high)}
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "discrete", "n": int(space.n), "start": int(space.start), "masked": masked}
+    if isinstance(space, spaces.MultiDiscrete):
+        start = getattr(space, "start", np.zeros_like(space.nvec))
+        return {"kind": "multi_discrete", "sizes": space.nvec.ravel().tolist(),
+                "start": np.ravel(start).tolist(), "masked": masked}
+    if isinstance(space, spaces.MultiBinary):
+        return {"kind": "multi_binary", "n": int(np.prod(space.shape))}
+    if isinstance(space, spaces.Dict):
+        return {"kind": "dict", "entries": [[str(key), describe(part, path + [key], image)]
+                                            for key, part in space.spaces.items()]}
+    if isinstance(space, spaces.Tuple):
+        return {"kind": "tuple", "items": [describe(part, path + [i], image)
+                                           for i, part in enumerate(space.spaces)]}
+    raise Unsupported(
+        "%s: hotloop has no %s space; put a wrapper around the environment (env.wrappers) that turns it into Box, "
+        "Discrete, MultiDiscrete, MultiBinary, Dict or Tuple" % (where(path), type(space).__name__))
+
+
+def where(path):
+    """The name of a part of a space, for messages."""
+    return "/".join(str(part) for part in path)
+
+
+def bound(values):
+    """One number if all are the same; none for infinite ones, which JSON cannot write."""
+    if values.size and np.all(values == values.flat[0]):
+        values = values.flat[:1]
+        uniform = True
+    else:
+        uniform = False
+    numbers = np.asarray(values, dtype=np.float64).ravel()
+    if values.dtype.name == "uint64":
+        numbers = np.minimum(numbers, LARGEST)
+    several = [float(number) if np.isfinite(number) else None for number in numbers]
+    return several[0] if uniform else several
+
+
+def picture(space, image):
+    """The shape to store and where its channels are, if the box is an image."""
+    shape = list(space.shape)
+    if image == "none" or space.dtype != np.uint8 or not np.all(space.low == 0) or not np.all(space.high == 255):
+        return shape, None
+    if len(shape) == 2 and min(shape) >= 8:
+        return [1] + shape, "chw"
+    if len(shape) != 3:
+        return shape, None
+    if image != "auto":
+        return shape, image
+    first, middle, last = shape
+    # Channels are few, and fewer than the pixels of a side; where both ends could be channels nothing is said.
+    at_front, at_back = (few <= 16 and few < min(a, b) for few, a, b in [(first, middle, last), (last, first, middle)])
+    return shape, {(True, False): "chw", (False, True): "hwc"}.get((at_front, at_back))
+
+
+def writer(space, leaves, row, path):
+    """A function that writes a value of the space into `row`. `leaves` is an iterator that it takes its own from."""
+    spaces = gymnasium.spaces
+    if isinstance(space, spaces.Dict):
+        parts = [(key, writer(part, leaves, row, path + [key])) for key, part in space.spaces.items()]
+
+        def write_dict(value):
+            for key, write in parts:
+                try:
+                    part = value[key]
+                except (KeyError, TypeError, IndexError):
+                    raise ValueError("%s: expected a dict with the key %r, got %s"
+                                     % (where(path), key, shown(value))) from None
+                write(part)
+        return write_dict
+    if isinstance(space, spaces.Tuple):
+        parts = [writer(part, leaves, row, path + [i]) for i, part in enumerate(space.spaces)]
+
+        def write_tuple(value):
+            if not isinstance(value, (tuple, list)) or len(value) != len(parts):
+                raise ValueError("%s: expected a tuple of %d, got %s" % (where(path), len(parts), shown(value)))
+            for write, part in zip(parts, value):
+                write(part)
+        return write_tuple
+    leaf = next(leaves)
+    if isinstance(space, spaces.Box):
+        return box_writer(space, view(row, leaf, space.shape), path)
+    if isinstance(space, spaces.Discrete):
+        return discrete_writer(space, view(row, leaf, (1,)), path)
+    if isinstance(space, spaces.MultiDiscrete):
+        start = getattr(space, "start", np.zeros_like(space.nvec))
+        return choices_writer(space, space.nvec, start, view(row, leaf, space.shape), path)
+    return choices_writer(space, np.full(space.shape, 2), 0, view(row, leaf, space.shape), path)
+
+
+def view(row, leaf, shape):
+    """An array of this shape on the bytes of a leaf."""
+    return np.ndarray(shape, leaf["dtype"], buffer=row.data if row.size else bytearray(1), offset=leaf["offset"])
+
+
+def box_writer(space, place, path):
+    dtype, shape = space.dtype, space.shape
+    exact = np.can_cast(dtype, place.dtype, "safe")
+
+    def write(value):
+        if exact and type(value) is np.ndarray and value.dtype == dtype and value.shape == shape:
+            place[...] = value
+            return
+        given = np.asarray(value)
+        if given.shape != shape or given.dtype.kind not in "biuf":
+            raise ValueError("%s: expected shape %s of %s, got %s" % (where(path), shape, dtype, shown(value)))
+        with np.errstate(invalid="ignore"):
+            stored = given.astype(dtype).astype(place.dtype)
+        if dtype.kind != "f":
+            wrong = stored != given
+            if np.any(wrong):
+                raise ValueError("%s: got %s, which %s cannot hold" % (where(path), given[wrong].ravel()[0], dtype))
+        place[...] = stored
+    return write
+
+
+def discrete_writer(space, place, path):
+    n, start = int(space.n), int(space.start)
+
+    def write(value):
+        try:
+            index = operator.index(value) - start
+        except TypeError:
+            given = np.asarray(value)
+            if given.size != 1 or given.dtype.kind not in "biu":
+                raise ValueError("%s: expected a whole number, got %s" % (where(path), shown(value))) from None
+            index = int(given.item()) - start
+        if not 0 <= index < n:
+            raise ValueError("%s: got %s, which is outside %d..=%d" % (where(path), value, start, start + n - 1))
+        place[0] = index
+    return write
+
+
+def choices_writer(space, sizes, start, place, path):
+    shape = space.shape
+
+    def write(value):
+        given = np.asarray(value)
+        if given.shape != shape or given.dtype.kind not in "biu":
+            raise ValueError("%s: expected shape %s of %s, got %s" % (where(path), shape, space.dtype, shown(value)))
+        index = given.astype(np.int64) - start
+        if np.any(index < 0) or np.any(index >= sizes):
+            raise ValueError("%s: got %s, which is outside %s" % (where(path), given.tolist(), space))
+        place[...] = index
+    return write
+
+
+def shown(value):
+    """A value's type and shape, for messages."""
+    if isinstance(value, np.ndarray):
+        return "an array of shape %s of %s" % (value.shape, value.dtype)
+    if isinstance(value, dict):
+        return "a dict with the keys %s" % sorted(map(str, value))
+    if isinstance(value, (tuple, list)):
+        return "a %s of %d" % (type(value).__name__, len(value))
+    return "%r (%s)" % (value, type(value).__name__)
+
+
+def reader(space, leaves, records):
+    """A function that returns the actions of all rows of `records`. They share no memory with it."""
+    spaces = gymnasium.spaces
+    lanes = records.shape[0]
+    if isinstance(space, spaces.Dict):
+        keys = list(space.spaces)
+        parts = [reader(part, leaves, records) for part in space.spaces.values()]
+        return lambda: [dict(zip(keys, values)) for values in zip(*[part() for part in parts])] if parts else [{}] * lanes
+    if isinstance(space, spaces.Tuple):
+        parts = [reader(part, leaves, records) for part in space.spaces]
+        return lambda: list(zip(*[part() for part in parts])) if parts else [()] * lanes
+    leaf = next(leaves)
+    shape = space.shape
+    size = int(np.prod(shape)) if shape else 1
+    column = np.ndarray((lanes, size), leaf["dtype"], buffer=records.data if records.size else bytearray(1),
+                        offset=leaf["offset"], strides=(records.shape[1], np.dtype(leaf["dtype"]).itemsize))
+    if isinstance(space, spaces.Discrete):
+        column, start, dtype = column[:, 0], int(space.start), space.dtype
+        return lambda: list(column.astype(dtype) + dtype.type(start))
+    if isinstance(space, spaces.MultiDiscrete):
+        start = np.ravel(getattr(space, "start", np.zeros_like(space.nvec)))
+        return lambda: list((column.astype(space.dtype) + start).astype(space.dtype).reshape((lanes,) + shape))
+    if space.dtype.kind == "f":
+        return lambda: list(column.astype(space.dtype).reshape((lanes,) + shape))
+    return lambda: list(np.rint(column).astype(space.dtype).reshape((lanes,) + shape))

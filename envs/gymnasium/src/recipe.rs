@@ -1,0 +1,89 @@
+//! What a worker is to make.
+
+use crate::interpreter;
+use crate::worker::probe;
+use hotloop_env::{EnvError, EnvOptions, Spaces};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// The worker's own modules, in the order in which they need each other.
+const SOURCES: [(&str, &str); 3] = [
+    ("spaces", include_str!("../python/hotloop_worker/spaces.py")),
+    ("lanes", include_str!("../python/hotloop_worker/lanes.py")),
+    ("serve", include_str!("../python/hotloop_worker/serve.py")),
+];
+
+/// What a worker is to make, and with which interpreter.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    id: String,
+    interpreter: PathBuf,
+    drawn: bool,
+    init: Value,
+}
+
+impl Recipe {
+    /// The environment `id` of Gymnasium with these options, which [`spec`](crate::spec) declares.
+    ///
+    /// # Errors
+    /// If there is no interpreter, or an option is none.
+    pub fn new(id: &str, options: &EnvOptions) -> Result<Self, EnvError> {
+        let python = options.python();
+        let read = |what: &str, text: &str| {
+            serde_json::from_str::<Value>(text)
+                .map_err(|error| EnvError::new(format!("{what} are not JSON: {error}")))
+        };
+        let image = options.text("image");
+        if !["auto", "chw", "hwc", "none"].contains(&image) {
+            return Err(EnvError::new(format!(
+                "option \"image\" is {image:?}; it is \"auto\", \"chw\", \"hwc\" or \"none\""
+            )));
+        }
+        Ok(Self {
+            id: id.to_string(),
+            interpreter: interpreter::find(python.interpreter.as_deref())?,
+            drawn: options.is_drawn(),
+            init: json!({
+                "sources": SOURCES,
+                "id": id,
+                "imports": python.imports,
+                "kwargs": read("keyword arguments", &python.kwargs)?,
+                "wrappers": read("wrappers", &python.wrappers)?,
+                "drawn": options.is_drawn(),
+                "image": image,
+                "action_mask": options.bool("action_mask"),
+                "seed": 0,
+            }),
+        })
+    }
+
+    /// The environment's id in Gymnasium.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The spaces of the environment. A worker makes one to ask it.
+    ///
+    /// # Errors
+    /// If it cannot be made, or has a space that hotloop has no equal of.
+    pub fn spaces(&self) -> Result<Spaces, EnvError> {
+        probe(self)
+    }
+
+    pub(crate) fn interpreter(&self) -> &Path {
+        &self.interpreter
+    }
+
+    /// Whether frames will be asked for, so that episodes rest in their last state for a turn.
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.drawn
+    }
+
+    /// What a worker of so many lanes is told first.
+    pub(crate) fn init(&self, lanes: usize) -> Value {
+        let mut init = self.init.clone();
+        init["lanes"] = lanes.into();
+        init
+    }
+}

@@ -1,0 +1,254 @@
+//! Workers that raise, hang, crash, or are killed: named, replaced, and nothing of them left.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
+
+mod support;
+
+use hotloop_env::{Cause, Fault, FaultPhase};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use support::{Desk, lives, soon, toy};
+
+fn fault(kind: &str, lane: usize) -> support::Made {
+    toy("Fault", &format!(r#"{{"kind": "{kind}", "lane": {lane}}}"#))
+}
+
+/// Turns until something fails.
+fn until_fault(desk: &mut Desk) -> Vec<Fault> {
+    for _ in 0..10 {
+        desk.turn();
+        if !desk.faults.is_empty() {
+            return std::mem::take(&mut desk.faults);
+        }
+    }
+    panic!("nothing failed");
+}
+
+/// The lanes of a desk all step again.
+fn recovers(desk: &mut Desk) {
+    desk.turn();
+    assert!(desk.faults.is_empty(), "{:?}", desk.faults);
+    desk.turn();
+    assert!(desk.valid.iter().all(|valid| *valid == 1));
+}
+
+#[test]
+fn br_44_an_exception_is_its_own_lanes_alone_and_told_with_its_traceback() {
+    for kind in ["raise", "exit"] {
+        let mut desk = fault(kind, 3).desk(8);
+        let faults = until_fault(&mut desk);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        let fault = &faults[0];
+        assert_eq!(
+            (fault.lane, fault.step, fault.phase),
+            (3, 1, FaultPhase::Step)
+        );
+        assert_eq!(fault.cause, Cause::Error);
+        let said = if kind == "raise" {
+            "ValueError: boom-42"
+        } else {
+            "SystemExit: 3"
+        };
+        assert!(fault.message.starts_with(said), "{fault}");
+        assert!(
+            fault.message.contains("toys.py") && fault.message.contains("misbehave"),
+            "{fault}"
+        );
+        // The others have made their step.
+        assert_eq!(desk.valid, [1, 1, 1, 0, 1, 1, 1, 1]);
+        assert_eq!(desk.floats(4)[0], 2.0);
+        desk.turn();
+        assert!(desk.faults.is_empty());
+        assert_eq!((desk.floats(3)[0], desk.floats(4)[0]), (0.0, 3.0));
+    }
+}
+
+#[test]
+fn br_44_a_reset_that_fails_leaves_the_step_before_it() {
+    let mut desk = fault("reset", 1).desk(3);
+    let faults = until_fault(&mut desk);
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    let fault = &faults[0];
+    assert_eq!((fault.lane, fault.phase), (1, FaultPhase::Reset));
+    assert!(fault.message.contains("boom-42 in reset"), "{fault}");
+    assert_eq!(
+        (desk.valid[1], desk.next_valid[1], desk.lengths[1]),
+        (1, 0, 1)
+    );
+    desk.turn();
+    assert!(desk.faults.is_empty());
+    assert_eq!(desk.next_valid, [1, 1, 1]);
+}
+
+#[test]
+fn br_47_a_worker_that_dies_is_named_and_its_lanes_begin_anew() {
+    for (kind, parts) in [
+        ("kill", vec!["SIGKILL"]),
+        ("segv", vec!["SIGSEGV", "Fatal Python error", "misbehave"]),
+        ("leave", vec!["exit code 7", "leaving in silence"]),
+    ] {
+        let mut desk = fault(kind, 1).desk(4);
+        desk.turn();
+        let before = desk.block.process_id();
+        let faults = until_fault(&mut desk);
+        assert_eq!(faults.len(), 4);
+        assert_eq!((faults[0].lane, faults[0].cause), (1, Cause::Error));
+        for part in parts {
+            assert!(faults[0].message.contains(part), "{kind}: {}", faults[0]);
+        }
+        for other in &faults[1..] {
+            assert_eq!((other.cause, other.in_a_row), (Cause::Lost, 0), "{other}");
+            assert!(other.message.contains("with lane 1"), "{other}");
+        }
+        assert_eq!(desk.valid, [0; 4]);
+        recovers(&mut desk);
+        assert_ne!(desk.block.process_id(), before);
+    }
+}
+
+#[test]
+fn a_worker_that_eats_memory_fails_alone() {
+    let mut desk = fault("memory", 0).desk(2);
+    let faults = until_fault(&mut desk);
+    assert_eq!(faults[0].lane, 0);
+    assert!(faults[0].message.contains("MemoryError"), "{}", faults[0]);
+}
+
+#[test]
+fn br_46_a_step_that_hangs_is_given_up_and_told_where() {
+    for (kind, told) in [("hang", true), ("stop", false)] {
+        let mut desk = fault(kind, 2).desk(4);
+        desk.turn();
+        desk.turn();
+        assert!(!desk.turn_within(Duration::from_millis(500)));
+        assert_eq!(desk.faults.len(), 4, "{:?}", desk.faults);
+        let fault = &desk.faults[0];
+        assert_eq!(
+            (fault.lane, fault.phase, fault.cause),
+            (2, FaultPhase::Step, Cause::Deadline)
+        );
+        assert_eq!(fault.message.contains("misbehave"), told, "{fault}");
+        assert!(
+            desk.faults[1..]
+                .iter()
+                .all(|other| other.cause == Cause::Lost)
+        );
+        recovers(&mut desk);
+    }
+}
+
+#[test]
+fn a_worker_that_is_killed_between_turns_is_replaced() {
+    let mut desk = toy("Count", r#"{"length": 100}"#).desk(2);
+    desk.turn();
+    let id = desk.block.process_id().unwrap();
+    Command::new("kill")
+        .args(["-9", &id.to_string()])
+        .status()
+        .unwrap();
+    soon("the end", || !lives(id));
+    desk.turn();
+    assert_eq!(desk.faults.len(), 2);
+    assert!(
+        desk.faults
+            .iter()
+            .all(|f| f.cause == Cause::Error && f.message.contains("SIGKILL"))
+    );
+    recovers(&mut desk);
+}
+
+#[test]
+fn a_worker_that_talks_much_is_heard_and_does_not_stop() {
+    let mut desk = fault("talk", 0).desk(2);
+    for _ in 0..5 {
+        desk.turn();
+        assert!(desk.faults.is_empty(), "{:?}", desk.faults);
+    }
+}
+
+fn count(dir: &str) -> usize {
+    std::fs::read_dir(dir).unwrap().count()
+}
+
+#[test]
+fn br_47_nothing_is_left_of_fifty_blocks() {
+    let cycle = |n: usize| {
+        let mut desk = toy("Child", "{}").desk(1);
+        desk.turn();
+        let child = f64::from_ne_bytes(desk.record(0).try_into().unwrap()) as u32;
+        let worker = desk.block.process_id().unwrap();
+        assert!(lives(child) && lives(worker));
+        if n.is_multiple_of(2) {
+            // In the middle of its life, or in the middle of a turn.
+            Command::new("kill")
+                .args(["-9", &worker.to_string()])
+                .status()
+                .unwrap();
+        }
+        drop(desk);
+        soon("the end of the worker", || !lives(worker));
+        soon("the end of its child", || !lives(child));
+        assert!(
+            !std::path::Path::new(&format!("/proc/{worker}")).exists(),
+            "it was not reaped"
+        );
+    };
+    // Other tests of this file may run beside; their descriptors come and go.
+    cycle(0);
+    let before = count("/proc/self/fd");
+    for n in 0..50 {
+        cycle(n);
+    }
+    let after = count("/proc/self/fd");
+    assert!(
+        after < before + 50,
+        "{before} descriptors before, {after} after"
+    );
+}
+
+/// What the next test starts as a process of its own; alone it does nothing.
+#[test]
+fn a_process_to_be_killed() {
+    let Ok(file) = std::env::var("HOTLOOP_TEST_KILLED") else {
+        return;
+    };
+    let mut desk = toy("Child", "{}").desk(2);
+    desk.turn();
+    let child = |lane: usize| f64::from_ne_bytes(desk.record(lane).try_into().unwrap()) as u32;
+    let pids = [desk.block.process_id().unwrap(), child(0), child(1)];
+    let text: Vec<String> = pids.iter().map(u32::to_string).collect();
+    std::fs::write(format!("{file}.part"), text.join(" ")).unwrap();
+    std::fs::rename(format!("{file}.part"), &file).unwrap();
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn br_47_workers_and_their_children_end_with_the_program_however_it_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    for signal in ["-9", "-15", "-6"] {
+        let file = dir.path().join(signal);
+        let mut program = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_process_to_be_killed"])
+            .env("HOTLOOP_TEST_KILLED", &file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        for _ in 0..6 {
+            if file.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        soon("the start", || file.exists());
+        let text = std::fs::read_to_string(&file).unwrap();
+        let pids: Vec<u32> = text.split(' ').map(|pid| pid.parse().unwrap()).collect();
+        assert!(pids.iter().all(|pid| lives(*pid)));
+        Command::new("kill")
+            .args([signal, &program.id().to_string()])
+            .status()
+            .unwrap();
+        program.wait().unwrap();
+        soon("the end of all", || !pids.iter().any(|pid| lives(*pid)));
+    }
+}

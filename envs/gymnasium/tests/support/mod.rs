@@ -1,0 +1,239 @@
+//! A block of the bridge, driven by hand: the engine's part of a turn without the engine.
+
+#![allow(unreachable_pub, reason = "a module of several tests")]
+#![allow(dead_code, reason = "each test takes what it needs")]
+#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
+
+use hotloop_env::{
+    ActionBuf, AsyncVectorEnv, EnvOptions, Fault, Frame, LaneStates, OptionValue, PythonOptions,
+    Rows, RowsParts, Spaces, Stream,
+};
+use hotloop_gymnasium::{Recipe, WorkerBlock};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+pub const SEED: u64 = 5;
+
+/// What is made: an id with keyword arguments, options and wrappers.
+#[derive(Clone)]
+pub struct Made {
+    pub id: String,
+    pub kwargs: String,
+    pub wrappers: String,
+    pub options: BTreeMap<String, OptionValue>,
+    pub drawn: bool,
+}
+
+/// A toy of `toys.py` with these keyword arguments (JSON).
+pub fn toy(name: &str, kwargs: &str) -> Made {
+    Made {
+        kwargs: kwargs.into(),
+        ..made(&format!("Toys/{name}-v0"))
+    }
+}
+
+pub fn made(id: &str) -> Made {
+    Made {
+        id: id.into(),
+        kwargs: "{}".into(),
+        wrappers: "[]".into(),
+        options: BTreeMap::new(),
+        drawn: false,
+    }
+}
+
+impl Made {
+    pub fn options(&self) -> EnvOptions {
+        let python = PythonOptions {
+            imports: vec!["tests.toys".into()],
+            kwargs: self.kwargs.clone(),
+            wrappers: self.wrappers.clone(),
+            interpreter: None,
+        };
+        let options = hotloop_gymnasium::spec(&self.id).options(&self.options);
+        options.unwrap().with_python(python).drawn(self.drawn)
+    }
+
+    pub fn spaces(&self) -> Result<Spaces, String> {
+        let spec = hotloop_gymnasium::spec(&self.id);
+        spec.spaces(&self.options()).map_err(|e| e.to_string())
+    }
+
+    pub fn desk(&self, lanes: usize) -> Desk {
+        Desk::new(self, lanes)
+    }
+}
+
+pub struct Desk {
+    // Dropped before the runtime that it waits in.
+    pub block: WorkerBlock,
+    runtime: Runtime,
+    pub spaces: Spaces,
+    pub states: LaneStates,
+    actions: Vec<u64>,
+    pub valid: Vec<u8>,
+    pub next_valid: Vec<u8>,
+    pub rewards: Vec<f32>,
+    pub ends: Vec<u8>,
+    pub returns: Vec<f32>,
+    pub lengths: Vec<u32>,
+    observations: Vec<u64>,
+    masks: Vec<u8>,
+    pub faults: Vec<Fault>,
+}
+
+impl Desk {
+    fn new(made: &Made, lanes: usize) -> Self {
+        let spaces = spaces(made);
+        let recipe = Recipe::new(&made.id, &made.options()).unwrap();
+        let words = |bytes: usize| vec![0u64; (bytes * lanes).div_ceil(8)];
+        Self {
+            block: WorkerBlock::new(recipe, lanes).unwrap(),
+            runtime: Builder::new_current_thread().enable_all().build().unwrap(),
+            states: LaneStates::new(SEED, Stream::Env, 0, lanes),
+            actions: words(spaces.action.record_bytes()),
+            valid: vec![0; lanes],
+            next_valid: vec![0; lanes],
+            rewards: vec![0.0; lanes],
+            ends: vec![0; lanes],
+            returns: vec![0.0; lanes],
+            lengths: vec![0; lanes],
+            observations: words(spaces.observation.record_bytes()),
+            masks: vec![1; spaces.action.mask_bytes() * lanes],
+            faults: vec![],
+            spaces,
+        }
+    }
+
+    pub fn set_action(&mut self, lane: usize, action: &ActionBuf) {
+        let size = self.spaces.action.record_bytes();
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.actions);
+        bytes[lane * size..(lane + 1) * size].copy_from_slice(action.view().record());
+    }
+
+    /// One turn of every lane; false if it is not over after `limit`.
+    fn try_turn(&mut self, limit: Duration, begin: bool) -> bool {
+        let Self {
+            block,
+            runtime,
+            spaces,
+            states,
+            actions,
+            valid,
+            next_valid,
+            rewards,
+            ends,
+            returns,
+            lengths,
+            observations,
+            masks,
+            faults,
+        } = self;
+        let lanes = valid.len();
+        let mut rows = Rows::new(RowsParts {
+            actions: &bytemuck::cast_slice(actions)[..lanes * spaces.action.record_bytes()],
+            next_observations: &mut bytemuck::cast_slice_mut(observations)
+                [..lanes * spaces.observation.record_bytes()],
+            spaces,
+            lanes: states,
+            valid,
+            rewards,
+            ends,
+            episode_returns: returns,
+            episode_lengths: lengths,
+            next_masks: masks,
+            next_valid,
+            faults,
+        });
+        if begin {
+            block.begin(&mut rows);
+        }
+        let over = runtime
+            .block_on(async { timeout(limit, poll_fn(|cx| block.poll(cx, &mut rows))).await });
+        if over.is_err() {
+            let busy = (0..lanes).find(|lane| block.busy(*lane).is_some());
+            block.give_up(
+                &mut rows,
+                busy.expect("some lane is busy"),
+                "no answer in time".into(),
+            );
+        }
+        over.is_ok()
+    }
+
+    /// One turn, in which nothing hangs. Flags of the next row become those of this one in [`Self::pass`].
+    pub fn turn(&mut self) {
+        self.pass();
+        assert!(
+            self.try_turn(Duration::from_secs(60), true),
+            "a turn hangs: {:?}",
+            self.faults
+        );
+    }
+
+    /// One turn in which the first lane that is busy after `limit` is given up.
+    pub fn turn_within(&mut self, limit: Duration) -> bool {
+        self.pass();
+        self.try_turn(limit, true)
+    }
+
+    fn pass(&mut self) {
+        self.valid.copy_from_slice(&self.next_valid);
+        self.faults.clear();
+    }
+
+    /// The bytes of a lane's observation.
+    pub fn record(&self, lane: usize) -> &[u8] {
+        let size = self.spaces.observation.record_bytes();
+        &bytemuck::cast_slice::<u64, u8>(&self.observations)[lane * size..][..size]
+    }
+
+    /// The observation of a lane whose space is one float32 box.
+    pub fn floats(&self, lane: usize) -> Vec<f32> {
+        bytemuck::cast_slice(self.record(lane)).to_vec()
+    }
+
+    pub fn mask(&self, lane: usize) -> &[u8] {
+        let size = self.spaces.action.mask_bytes();
+        &self.masks[lane * size..][..size]
+    }
+
+    pub fn frame(&mut self, lane: usize) -> Frame {
+        let mut frame = Frame::new();
+        assert!(self.block.render(lane, &mut frame).unwrap());
+        frame
+    }
+}
+
+/// The spaces of what is made, asked once.
+fn spaces(made: &Made) -> Spaces {
+    static KNOWN: Mutex<BTreeMap<String, Spaces>> = Mutex::new(BTreeMap::new());
+    let key = format!("{} {} {}", made.id, made.kwargs, made.wrappers);
+    if let Some(known) = KNOWN.lock().unwrap().get(&key) {
+        return known.clone();
+    }
+    let spaces = made.spaces().unwrap();
+    KNOWN.lock().unwrap().insert(key, spaces.clone());
+    spaces
+}
+
+/// Waits until `done`, at most five seconds.
+pub fn soon(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what} did not happen within 5 s");
+}
+
+/// Whether a process is there, and no zombie.
+pub fn lives(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").starts_with(" Z"))
+}
