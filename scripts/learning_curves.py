@@ -4,7 +4,7 @@
     cargo build --release -p hotloop-cli
     python3 scripts/learning_curves.py                       # all but MinAtar and MuJoCo, one run after another
     python3 scripts/learning_curves.py cartpole bench-fast   # these rows only
-    python3 scripts/learning_curves.py 'minatar-*'           # MinAtar: five games, hours
+    python3 scripts/learning_curves.py 'minatar-*'           # MinAtar: five games, half an hour or more
     python3 scripts/learning_curves.py 'mujoco-*'            # MuJoCo: needs the feature, and half an hour
     python3 scripts/learning_curves.py --seeds 1-3 --runs curves cartpole
 
