@@ -19,6 +19,8 @@ pub(crate) enum Command {
     Train(TrainArgs),
     /// Play whole episodes with the policy of a run
     Eval(EvalArgs),
+    /// Show episodes in the terminal; elsewhere, the states of games on a grid are printed as text
+    Play(PlayArgs),
     /// Measure how fast a part of a run is, or the whole of it
     Bench(BenchArgs),
     /// List the environments and their options
@@ -84,13 +86,11 @@ pub(crate) struct TrainArgs {
     pub(crate) json: bool,
 }
 
+/// A trained policy, and how it acts.
 #[derive(Debug, clap::Args)]
-pub(crate) struct EvalArgs {
+pub(crate) struct PolicyArgs {
     /// Directory of the run
     pub(crate) run: PathBuf,
-    /// Episodes to play
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) episodes: u32,
     /// Seed of the episodes
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -103,9 +103,43 @@ pub(crate) struct EvalArgs {
     /// Where the networks are: cpu, cuda or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     pub(crate) device: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvalArgs {
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    /// Episodes to play
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) episodes: u32,
+    /// Film the first episodes: a .gif, or a .mp4 where ffmpeg is installed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) render: Option<PathBuf>,
+    /// How many of them
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "render", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) render_episodes: u32,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlayArgs {
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    /// Episodes to show
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) episodes: u32,
+    /// States per second [default: the environment's own pace]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = pace)]
+    pub(crate) fps: Option<f64>,
+}
+
+fn pace(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(fps) if (0.1..=1000.0).contains(&fps) => Ok(fps),
+        _ => Err("expected a number from 0.1 to 1000".into()),
+    }
 }
 
 /// What is measured.

@@ -18,8 +18,10 @@
 mod args;
 mod commands;
 mod exit;
+mod film;
 mod log;
 mod output;
+mod screen;
 mod signals;
 
 use args::{Args, Command};
@@ -68,6 +70,7 @@ fn dispatch(args: Args, registry: Registry, console: &Console) -> Result<(), Fai
     match args.command {
         Command::Train(args) => commands::train(&args, registry, console),
         Command::Eval(args) => commands::eval(&args, &registry, console),
+        Command::Play(args) => commands::play(&args, &registry, console),
         Command::Bench(args) => commands::bench(&args, &registry, console),
         Command::Envs => commands::envs(&registry),
         Command::Config(args) => commands::config(&args, &registry),

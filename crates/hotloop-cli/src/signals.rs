@@ -27,10 +27,15 @@ pub(crate) fn watch(console: &Console, notice: &'static str) -> io::Result<StopH
     Ok(stop)
 }
 
-/// Ends the process with a word at the first SIGINT or SIGTERM from here on: for what keeps nothing.
-pub(crate) fn leave(console: &Console) -> io::Result<()> {
+/// Ends the process with a word at the first SIGINT or SIGTERM from here on, after `clean_up`, what this returns in
+/// hand: for what keeps nothing.
+pub(crate) fn leave<T>(
+    console: &Console,
+    clean_up: impl Fn() -> T + Send + 'static,
+) -> io::Result<()> {
     let console = console.clone();
     on_each(move |_| {
+        let _held = clean_up();
         console.line("interrupted");
         signal_hook::low_level::exit(INTERRUPTED.into());
     })

@@ -3,12 +3,13 @@
 use crate::assemble;
 use crate::checkpointing::{self, BEST, LAST};
 use crate::config::{Config, Layers};
-use crate::evaluate::{EvalPlan, EvalReport, Stage, play_episodes};
+use crate::evaluate::{EvalPlan, EvalReport, Played, Stage, Watch, play_episodes};
 use crate::stop::Patience;
 use crate::{Error, StopHandle, threads};
 use hotloop_env::{EnvOptions, EnvSpec, Registry, Spaces};
-use hotloop_learn::{Actor, Body, Learner, device};
+use hotloop_learn::{Body, Learner, device};
 use hotloop_telemetry::RunDir;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub struct Agent {
     options: EnvOptions,
     spaces: Spaces,
 }
+
+const UNSTOPPED: &str = "nobody else has the handle to stop it";
 
 /// Reads the resolved configuration of the run in `dir`.
 ///
@@ -115,18 +118,81 @@ impl Agent {
         })
     }
 
+    /// The id of its environment.
+    #[must_use]
+    pub fn env(&self) -> &str {
+        self.spec.id()
+    }
+
     /// Plays episodes on `envs` environments.
     ///
     /// # Errors
     /// If an environment fails, or the network does.
     pub fn evaluate(&mut self, plan: EvalPlan, envs: usize) -> Result<EvalReport, Error> {
-        let envs = envs.min(plan.episodes).max(1);
-        let mut stage = Stage::new(&self.spec, &self.options, envs)?;
-        let (spaces, learner) = (&self.spaces, &mut self.learner);
-        let report = threads::run("hotloop-eval", move || {
-            evaluate_on(&mut stage, spaces, learner, plan, &StopHandle::new())
-        })?;
-        Ok(report.expect("nobody else has the handle to stop it"))
+        let options = self.options.clone();
+        let played = self.play(plan, 0..plan.episodes, &options, envs, None)?;
+        Ok(EvalReport::of(&played.expect(UNSTOPPED)))
+    }
+
+    /// The same, while `watch` is shown the first `watched` episodes one after another, every state of them; none if it
+    /// breaks off. The report is that of [`evaluate`](Self::evaluate).
+    ///
+    /// ```no_run
+    /// # fn agent() -> hotloop::Agent { unimplemented!() }
+    /// use std::ops::ControlFlow;
+    ///
+    /// let plan = hotloop::EvalPlan { episodes: 1, seed: 1, choice: hotloop::Choice::Greedy };
+    /// let mut pictures = 0;
+    /// agent().watch(plan, 1, 1, &mut |mut view| {
+    ///     if let Ok(Some(frame)) = view.frame() {
+    ///         pictures += usize::from(!frame.rgb.is_empty());
+    ///     }
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// # Ok::<(), hotloop::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`evaluate`](Self::evaluate).
+    pub fn watch(
+        &mut self,
+        plan: EvalPlan,
+        envs: usize,
+        watched: usize,
+        watch: &mut Watch<'_>,
+    ) -> Result<Option<EvalReport>, Error> {
+        let watched = watched.min(plan.episodes);
+        let options = self.options.clone().drawn(true);
+        let Some(mut seen) = self.play(plan, 0..watched, &options, 1, Some(watch))? else {
+            return Ok(None);
+        };
+        let (options, rest) = (self.options.clone(), watched..plan.episodes);
+        let rest = self.play(plan, rest, &options, envs, None)?;
+        let rest = rest.expect(UNSTOPPED);
+        seen.episodes.extend(rest.episodes);
+        seen.faults += rest.faults;
+        Ok(Some(EvalReport::of(&seen)))
+    }
+
+    /// Plays these episodes of `plan` on environments of their own; none if `watch` breaks off.
+    fn play(
+        &mut self,
+        plan: EvalPlan,
+        episodes: Range<usize>,
+        options: &EnvOptions,
+        envs: usize,
+        watch: Option<&mut Watch<'_>>,
+    ) -> Result<Option<Played>, Error> {
+        if episodes.is_empty() {
+            return Ok(Some(Played::default()));
+        }
+        let envs = envs.min(episodes.len()).max(1);
+        let mut stage = Stage::new(&self.spec, options, &self.spaces, envs)?;
+        let learner = &mut self.learner;
+        threads::run("hotloop-eval", move || {
+            let patience = Patience::new(&StopHandle::new());
+            play_episodes(&mut stage, learner, plan, episodes, patience, watch)
+        })
     }
 }
 
@@ -134,20 +200,11 @@ impl Agent {
 /// `None` if the run was stopped first.
 pub(crate) fn evaluate_on(
     stage: &mut Stage,
-    spaces: &Spaces,
     learner: &Learner,
     plan: EvalPlan,
     stop: &StopHandle,
 ) -> Result<Option<EvalReport>, Error> {
-    let mut actor = Actor::new(learner.net().clone(), spaces);
-    let standardizer = learner.normalizer().standardizer();
-    play_episodes(
-        stage,
-        spaces,
-        &mut actor,
-        learner.params(),
-        standardizer,
-        plan,
-        Patience::new(stop),
-    )
+    let episodes = 0..plan.episodes;
+    let played = play_episodes(stage, learner, plan, episodes, Patience::new(stop), None)?;
+    Ok(played.as_ref().map(EvalReport::of))
 }

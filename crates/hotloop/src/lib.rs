@@ -20,7 +20,7 @@ mod trainer;
 pub use account::ThreadTime;
 pub use agent::{Agent, Which, run_config};
 pub use error::Error;
-pub use evaluate::{EvalPlan, EvalReport};
+pub use evaluate::{EvalPlan, EvalReport, View};
 pub use hotloop_learn::Choice;
 pub use stop::StopHandle;
 pub use trainer::{Ended, TrainReport, Trainer, TrainerBuilder};

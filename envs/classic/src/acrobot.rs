@@ -1,10 +1,10 @@
 //! Acrobot: swing a two-link pendulum up.
 
-use crate::state;
 use crate::trig::sin_cos;
+use crate::{picture, state};
 use hotloop_env::{
-    ActionView, Env, EnvError, EnvRng, ObservationMut, ResetCtx, Space, StateReader, StateWriter,
-    Transition,
+    ActionView, Env, EnvError, EnvRng, Frame, ObservationMut, ResetCtx, Space, StateReader,
+    StateWriter, Transition,
 };
 use std::f64::consts::{FRAC_PI_2, PI};
 
@@ -146,5 +146,10 @@ impl Env for Acrobot {
     fn load(&mut self, state: &mut StateReader<'_>) -> Result<(), EnvError> {
         self.state = state::load(state)?;
         Ok(())
+    }
+
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        picture::acrobot(frame, self.state[0], self.state[1]);
+        Ok(true)
     }
 }

@@ -1,9 +1,9 @@
 //! CartPole: balance a pole on a cart.
 
-use crate::state;
 use crate::trig::sin_cos_small;
+use crate::{picture, state};
 use hotloop_env::{
-    ActionView, End, Env, EnvError, EnvRng, ObservationMut, ResetCtx, Space, StateReader,
+    ActionView, End, Env, EnvError, EnvRng, Frame, ObservationMut, ResetCtx, Space, StateReader,
     StateWriter, Transition,
 };
 
@@ -114,5 +114,10 @@ impl Env for CartPole {
     fn load(&mut self, state: &mut StateReader<'_>) -> Result<(), EnvError> {
         self.state = state::load(state)?;
         Ok(())
+    }
+
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        picture::cartpole(frame, self.state[0], self.state[2]);
+        Ok(true)
     }
 }

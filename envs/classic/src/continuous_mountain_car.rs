@@ -1,10 +1,10 @@
 //! MountainCarContinuous: rock a weak car out of a valley and pay for the thrust.
 
 use crate::mountain_car::observation_space;
-use crate::state;
 use crate::trig::sin_cos;
+use crate::{picture, state};
 use hotloop_env::{
-    ActionView, End, Env, EnvError, EnvRng, ObservationMut, ResetCtx, Space, StateReader,
+    ActionView, End, Env, EnvError, EnvRng, Frame, ObservationMut, ResetCtx, Space, StateReader,
     StateWriter, Transition,
 };
 
@@ -117,5 +117,10 @@ impl Env for ContinuousMountainCar {
         self.state = state::load(state)?;
         self.fresh = state.u8()? != 0;
         Ok(())
+    }
+
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        picture::mountain_car(frame, self.state[0], GOAL);
+        Ok(true)
     }
 }

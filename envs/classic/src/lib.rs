@@ -16,6 +16,7 @@ mod cartpole;
 mod continuous_mountain_car;
 mod mountain_car;
 mod pendulum;
+mod picture;
 mod state;
 mod trig;
 

@@ -1,9 +1,9 @@
 //! MountainCar: rock a weak car out of a valley.
 
-use crate::state;
 use crate::trig::sin_cos;
+use crate::{picture, state};
 use hotloop_env::{
-    ActionView, End, Env, EnvError, EnvRng, ObservationMut, ResetCtx, Space, StateReader,
+    ActionView, End, Env, EnvError, EnvRng, Frame, ObservationMut, ResetCtx, Space, StateReader,
     StateWriter, Transition,
 };
 
@@ -98,5 +98,10 @@ impl Env for MountainCar {
     fn load(&mut self, state: &mut StateReader<'_>) -> Result<(), EnvError> {
         self.state = state::load(state)?;
         Ok(())
+    }
+
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        picture::mountain_car(frame, self.state[0], GOAL);
+        Ok(true)
     }
 }

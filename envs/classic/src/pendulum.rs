@@ -1,10 +1,10 @@
 //! Pendulum: swing up and hold.
 
-use crate::state;
 use crate::trig::sin_cos;
+use crate::{picture, state};
 use hotloop_env::{
-    ActionView, Env, EnvError, EnvRng, ObservationMut, ResetCtx, Space, StateReader, StateWriter,
-    Transition,
+    ActionView, Env, EnvError, EnvRng, Frame, ObservationMut, ResetCtx, Space, StateReader,
+    StateWriter, Transition,
 };
 use std::f64::consts::PI;
 
@@ -97,5 +97,10 @@ impl Env for Pendulum {
     fn load(&mut self, state: &mut StateReader<'_>) -> Result<(), EnvError> {
         self.state = state::load(state)?;
         Ok(())
+    }
+
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        picture::pendulum(frame, self.state[0]);
+        Ok(true)
     }
 }

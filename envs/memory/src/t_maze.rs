@@ -1,8 +1,8 @@
 //! The T-maze: a sign, a corridor, a junction.
 
 use hotloop_env::{
-    ActionView, End, Env, EnvError, EnvRng, ObservationMut, ResetCtx, Space, StateReader,
-    StateWriter, Transition,
+    ActionView, Board, End, Env, EnvError, EnvRng, Frame, ObservationMut, ResetCtx, Space,
+    StateReader, StateWriter, Transition,
 };
 
 const NORTH: i64 = 0;
@@ -14,6 +14,17 @@ const MISTAKE: f64 = -0.1;
 
 /// The longest corridor.
 const LONGEST: i64 = 1_000_000;
+
+/// The most cells that a picture of the corridor has; a longer one is drawn to scale.
+const WIDEST: i64 = 40;
+/// Pixels along a cell of a picture.
+const CELL: u32 = 16;
+/// Pictures per second.
+const FPS: f64 = 10.0;
+const WALL: [u8; 3] = [70, 74, 84];
+const SIGN: [u8; 3] = [232, 190, 72];
+const PRIZE: [u8; 3] = [118, 190, 104];
+const AGENT: [u8; 3] = [96, 156, 222];
 
 /// The T-maze of Bakker, "Reinforcement Learning with Long Short-Term Memory" (2001): the agent starts at the
 /// western end of a corridor, where a sign says whether the goal is north or south of the junction at
@@ -32,6 +43,8 @@ pub struct TMaze {
     position: i64,
     north: bool,
     steps: i64,
+    /// The agent's row in the picture: the corridor is row 1.
+    row: usize,
 }
 
 impl TMaze {
@@ -50,12 +63,29 @@ impl TMaze {
             position: 0,
             north: false,
             steps: 0,
+            row: 1,
         })
     }
 
     /// The steps after which an episode is truncated.
     pub fn limit(&self) -> i64 {
         10 * (self.length + 1)
+    }
+
+    /// The maze as people see it: the sign above the start or below it, the goal, and the agent.
+    fn board(&self) -> Board {
+        let last = self.length.min(WIDEST - 1);
+        let column = |position: i64| (position * last / self.length) as usize;
+        let end = column(self.length);
+        let side = if self.north { 0 } else { 2 };
+        let mut board = Board::new(end + 1, 3);
+        for (x, y) in (0..end).flat_map(|x| [(x, 0), (x, 2)]) {
+            board.set(x, y, '#', WALL);
+        }
+        board.set(0, side, '!', SIGN);
+        board.set(end, side, '$', PRIZE);
+        board.set(column(self.position), self.row, '@', AGENT);
+        board
     }
 }
 
@@ -70,7 +100,7 @@ impl Env for TMaze {
 
     fn reset(&mut self, ctx: &mut ResetCtx<'_>) -> Result<(), EnvError> {
         self.north = ctx.rng().below(2) == 0;
-        (self.position, self.steps) = (0, 0);
+        (self.position, self.steps, self.row) = (0, 0, 1);
         Ok(())
     }
 
@@ -78,6 +108,7 @@ impl Env for TMaze {
         self.steps += 1;
         let (at_junction, action) = (self.position == self.length, action.discrete());
         if at_junction && (action == NORTH || action == SOUTH) {
+            self.row = if action == NORTH { 0 } else { 2 };
             let found = (action == NORTH) == self.north;
             let reward = if found { GOAL } else { MISTAKE };
             return Ok(Transition::new(reward, End::Terminated));
@@ -115,7 +146,7 @@ impl Env for TMaze {
     }
 
     fn load(&mut self, state: &mut StateReader<'_>) -> Result<(), EnvError> {
-        (self.position, self.steps) = (state.i64()?, state.i64()?);
+        (self.position, self.steps, self.row) = (state.i64()?, state.i64()?, 1);
         self.north = state.u8()? != 0;
         if (0..=self.length).contains(&self.position) {
             return Ok(());
@@ -124,6 +155,16 @@ impl Env for TMaze {
             "position {} in a corridor of {} steps",
             self.position, self.length
         )))
+    }
+
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        self.board().draw(frame, CELL);
+        frame.fps = FPS;
+        Ok(true)
+    }
+
+    fn glyphs(&self) -> Option<String> {
+        Some(self.board().text())
     }
 }
 
@@ -230,5 +271,32 @@ mod tests {
         let mut shorter = TMaze::new(1).unwrap();
         shorter.load(&mut StateReader::new(&bytes)).unwrap();
         assert!(TMaze::new(0).is_err());
+    }
+
+    #[test]
+    fn the_picture_shows_the_goal_the_sign_and_where_the_agent_went() {
+        let mut env = maze(true);
+        let rows = |env: &TMaze| -> Vec<String> {
+            let text = env.glyphs().unwrap();
+            let glyphs = |row: &str| {
+                let parts = row.split('m').skip(1);
+                parts
+                    .filter_map(|part| part.chars().next())
+                    .take(3)
+                    .collect()
+            };
+            text.lines().map(glyphs).collect()
+        };
+        assert_eq!(rows(&env), ["!#$", "@··", "##·"]);
+        for action in [EAST, EAST, SOUTH] {
+            go(&mut env, action);
+        }
+        assert_eq!(rows(&env), ["!#$", "···", "##@"]);
+        // A long corridor is drawn to scale.
+        let mut frame = Frame::new();
+        let mut long = TMaze::new(LONGEST).unwrap();
+        long.position = LONGEST;
+        assert!(long.render(&mut frame).unwrap());
+        assert_eq!((frame.width, frame.height), (40 * CELL, 3 * CELL));
     }
 }

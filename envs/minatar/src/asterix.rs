@@ -117,6 +117,12 @@ impl Game for Asterix {
         Action::Right,
         Action::Down,
     ];
+    const LOOK: &'static [(usize, char, [u8; 3])] = &[
+        (2, ',', [70, 74, 84]),
+        (3, '$', [232, 190, 72]),
+        (1, 'x', [206, 70, 82]),
+        (0, '@', [96, 156, 222]),
+    ];
 
     fn reset(&mut self, _rng: &mut EnvRng) {
         *self = Self {

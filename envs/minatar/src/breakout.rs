@@ -42,6 +42,12 @@ saved!(Breakout: paddle, ball, trail, heading, bricks, inside);
 impl Game for Breakout {
     const CHANNELS: usize = 4;
     const ACTIONS: &'static [Action] = &[Action::Noop, Action::Left, Action::Right];
+    const LOOK: &'static [(usize, char, [u8; 3])] = &[
+        (2, ',', [70, 74, 84]),
+        (3, '#', [196, 92, 72]),
+        (0, '=', [96, 156, 222]),
+        (1, 'o', [240, 236, 220]),
+    ];
 
     fn reset(&mut self, rng: &mut EnvRng) {
         let (x, dx) = [(0, 1), (SIDE - 1, -1)][rng.below(2) as usize];

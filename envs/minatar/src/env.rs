@@ -2,9 +2,14 @@
 
 use crate::{Action, Canvas, Game, SIDE};
 use hotloop_env::{
-    ActionView, Bound, BoxSpace, DType, Env, EnvError, EnvRng, ImageLayout, ObservationMut,
-    ResetCtx, Space, StateReader, StateWriter, Transition,
+    ActionView, Board, Bound, BoxSpace, DType, Env, EnvError, EnvRng, Frame, ImageLayout,
+    ObservationMut, ResetCtx, Space, StateReader, StateWriter, Transition,
 };
+
+/// Pixels along a cell of a picture.
+const CELL: u32 = 24;
+/// Pictures per second at which people can follow the games.
+const FPS: f64 = 15.0;
 
 /// What can be set for every game.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,6 +63,22 @@ impl<G: Game> MinAtar<G> {
             last: Action::Noop,
         })
     }
+
+    /// The game as people see it.
+    fn board(&self) -> Board {
+        let side = SIDE as usize;
+        let mut cells = vec![0; side * side * G::CHANNELS];
+        self.game.draw(&mut Canvas::new(&mut cells, G::CHANNELS));
+        let mut board = Board::new(side, side);
+        for &(plane, glyph, colour) in G::LOOK {
+            for (at, cell) in cells.chunks_exact(G::CHANNELS).enumerate() {
+                if cell[plane] == 1 {
+                    board.set(at % side, at / side, glyph, colour);
+                }
+            }
+        }
+        board
+    }
 }
 
 impl<G: Game> Env for MinAtar<G> {
@@ -109,5 +130,15 @@ impl<G: Game> Env for MinAtar<G> {
             ))
         })?;
         self.game.load(state)
+    }
+
+    fn render(&mut self, frame: &mut Frame) -> Result<bool, EnvError> {
+        self.board().draw(frame, CELL);
+        frame.fps = FPS;
+        Ok(true)
+    }
+
+    fn glyphs(&self) -> Option<String> {
+        Some(self.board().text())
     }
 }

@@ -63,6 +63,15 @@ impl Freeway {
 impl Game for Freeway {
     const CHANNELS: usize = 7;
     const ACTIONS: &'static [Action] = &[Action::Noop, Action::Up, Action::Down];
+    const LOOK: &'static [(usize, char, [u8; 3])] = &[
+        (2, '1', [120, 60, 66]),
+        (3, '2', [104, 58, 66]),
+        (4, '3', [88, 56, 64]),
+        (5, '4', [74, 52, 60]),
+        (6, '5', [60, 48, 56]),
+        (1, 'o', [206, 70, 82]),
+        (0, '@', [240, 236, 220]),
+    ];
 
     fn reset(&mut self, rng: &mut EnvRng) {
         *self = Self {

@@ -29,6 +29,9 @@ pub trait Game: Default + Send {
     /// The actions that do something in this game, no action first.
     const ACTIONS: &'static [Action];
 
+    /// How its planes look to people: plane, glyph and colour (red, green, blue), later ones over earlier ones.
+    const LOOK: &'static [(usize, char, [u8; 3])];
+
     /// Starts an episode.
     fn reset(&mut self, rng: &mut EnvRng);
 

@@ -82,6 +82,14 @@ impl SpaceInvaders {
 impl Game for SpaceInvaders {
     const CHANNELS: usize = 6;
     const ACTIONS: &'static [Action] = &[Action::Noop, Action::Left, Action::Right, Action::Fire];
+    const LOOK: &'static [(usize, char, [u8; 3])] = &[
+        (1, 'm', [118, 190, 104]),
+        (2, 'm', [118, 190, 104]),
+        (3, 'm', [88, 172, 150]),
+        (5, '!', [206, 70, 82]),
+        (4, '|', [240, 236, 220]),
+        (0, '^', [96, 156, 222]),
+    ];
 
     fn reset(&mut self, _rng: &mut EnvRng) {
         *self = Self {

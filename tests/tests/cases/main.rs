@@ -14,6 +14,7 @@ mod recurrent;
 mod spaces;
 mod stopping;
 mod waiting;
+mod watching;
 
 use hotloop::TrainReport;
 use hotloop_learn::checkpoint::{self, Snapshot};

@@ -21,7 +21,7 @@ pub(crate) fn bench(
         Scenario::Learner => bench::learner,
         Scenario::Train => return whole(args, registry, console, &config, &origins),
     };
-    signals::leave(console).map_err(Failure::running)?;
+    signals::leave(console, || ()).map_err(Failure::running)?;
     say(
         args,
         &part(registry, &config, &origins, args.seconds).map_err(failure)?,

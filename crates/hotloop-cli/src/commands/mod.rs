@@ -7,6 +7,7 @@ mod doctor;
 mod envs;
 mod eval;
 mod new;
+mod play;
 mod train;
 
 pub(crate) use bench::bench;
@@ -16,4 +17,5 @@ pub(crate) use doctor::doctor;
 pub(crate) use envs::envs;
 pub(crate) use eval::eval;
 pub(crate) use new::new;
+pub(crate) use play::play;
 pub(crate) use train::train;

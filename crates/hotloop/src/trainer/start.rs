@@ -89,7 +89,7 @@ impl Training {
             .map_err(|error| misfit(place.as_ref().map(RunDir::path), error))?;
         let evaluator = if config.eval.every > 0 {
             let envs = config.eval.envs.min(config.eval.episodes);
-            Some((Stage::new(&spec, &options, envs)?, spaces))
+            Some(Stage::new(&spec, &options, &spaces, envs)?)
         } else {
             None
         };

@@ -7,7 +7,6 @@ use crate::checkpointing::{self, Acting, BEST, Contents, LAST};
 use crate::config::{Config, Mode};
 use crate::evaluate::{EvalPlan, Stage};
 use crate::{Error, StopHandle, agent};
-use hotloop_env::Spaces;
 use hotloop_learn::{
     Algorithm, Choice, CopyCounters, CopyCounts, Learner, PolicyStore, StateStore, UpdateStats,
     device,
@@ -32,7 +31,7 @@ pub(super) struct Training {
     pub(super) copied: CopyCounts,
     pub(super) progress: Progress,
     pub(super) reporter: Reporter,
-    pub(super) evaluator: Option<(Stage, Spaces)>,
+    pub(super) evaluator: Option<Stage>,
     pub(super) stop: StopHandle,
     pub(super) seen: Statistics,
     pub(super) account: Account,
@@ -121,7 +120,7 @@ impl Training {
 
     /// Evaluates on environments of its own if it is time to, and keeps the best policy.
     pub(super) fn evaluate(&mut self) -> Result<Option<Evaluation>, Error> {
-        let Some((stage, spaces)) = &mut self.evaluator else {
+        let Some(stage) = &mut self.evaluator else {
             return Ok(None);
         };
         if !self
@@ -136,7 +135,7 @@ impl Training {
             seed: self.config.seed,
             choice: Choice::Greedy,
         };
-        let report = agent::evaluate_on(stage, spaces, &self.learner, plan, &self.stop)?;
+        let report = agent::evaluate_on(stage, &self.learner, plan, &self.stop)?;
         let Some(report) = report else {
             // Its environments are still within a turn, and the run ends soon.
             self.evaluator = None;

@@ -1,7 +1,7 @@
 //! An environment with what it is called with.
 
 use hotloop_env::{
-    ActionBuf, End, Env, EnvRng, Layout, ObservationBuf, ResetCtx, StateReader, StateWriter,
+    ActionBuf, End, Env, EnvRng, Frame, Layout, ObservationBuf, ResetCtx, StateReader, StateWriter,
 };
 
 pub(crate) struct Lane<E> {
@@ -10,6 +10,7 @@ pub(crate) struct Lane<E> {
     observation: ObservationBuf,
 }
 
+#[allow(dead_code, reason = "each test binary uses its own part of this")]
 impl<E: Env> Lane<E> {
     pub(crate) fn new(env: E) -> Self {
         let actions = Layout::of_actions(&env.action_space()).unwrap();
@@ -34,6 +35,10 @@ impl<E: Env> Lane<E> {
     pub(crate) fn observe(&mut self) -> &[u8] {
         self.env.observe(&mut self.observation.as_mut()).unwrap();
         self.observation.record()
+    }
+
+    pub(crate) fn draw(&mut self, frame: &mut Frame) {
+        assert!(self.env.render(frame).unwrap());
     }
 
     pub(crate) fn save(&self) -> Vec<u8> {
