@@ -18,21 +18,23 @@ struct Raw {
 /// What one frame brought.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) reward: i32,
-    pub(crate) lives: i32,
+pub struct Outcome {
+    /// What was scored.
+    pub reward: i32,
+    /// The lives that are left.
+    pub lives: i32,
     game_over: u8,
     truncated: u8,
 }
 
 impl Outcome {
     /// Whether the game is over.
-    pub(crate) fn game_over(&self) -> bool {
+    pub fn game_over(&self) -> bool {
         self.game_over != 0
     }
 
     /// Whether the limit of frames is reached.
-    pub(crate) fn truncated(&self) -> bool {
+    pub fn truncated(&self) -> bool {
         self.truncated != 0
     }
 }
@@ -66,8 +68,8 @@ unsafe extern "C" {
     fn hl_atari_load(atari: *mut Raw, bytes: *const c_char, length: usize) -> c_int;
 }
 
-/// A console with a game in it.
-pub(crate) struct Console {
+/// A console with a game in it: the emulator alone, frame by frame. [`Atari`](crate::Atari) makes an environment of one.
+pub struct Console {
     raw: NonNull<Raw>,
     facts: Box<Facts>,
 }
@@ -79,7 +81,7 @@ unsafe impl Send for Console {}
 impl Console {
     /// A console with the ROM of the game `name`, as its file is called; episodes are truncated after `max_frames`
     /// frames (0: never).
-    pub(crate) fn open(name: &str, rom: &[u8], max_frames: i32) -> Result<Self, EnvError> {
+    pub fn open(name: &str, rom: &[u8], max_frames: i32) -> Result<Self, EnvError> {
         let c_name = CString::new(name).map_err(|_| EnvError::new("a game's name has no zeros"))?;
         let mut facts = Box::new(Facts {
             height: 0,
@@ -114,35 +116,35 @@ impl Console {
     }
 
     /// Height and width of the screen.
-    pub(crate) fn size(&self) -> [usize; 2] {
+    pub fn size(&self) -> [usize; 2] {
         [self.facts.height as usize, self.facts.width as usize]
     }
 
     /// The colour of a pixel by its byte, as 0xRRGGBB.
-    pub(crate) fn rgb(&self) -> &[u32; 256] {
+    pub fn rgb(&self) -> &[u32; 256] {
         &self.facts.rgb
     }
 
     /// The grey of a pixel by its byte.
-    pub(crate) fn grey(&self) -> &[u8; 256] {
+    pub fn grey(&self) -> &[u8; 256] {
         &self.facts.grey
     }
 
     /// The actions of the game's minimal set, or all 18.
-    pub(crate) fn actions(&self, all: bool) -> Vec<i32> {
+    pub fn actions(&self, all: bool) -> Vec<i32> {
         (0..ACTIONS as i32)
             .filter(|action| all || self.facts.minimal >> action & 1 == 1)
             .collect()
     }
 
     /// Goes back to where all episodes start.
-    pub(crate) fn reset(&mut self) -> Result<(), EnvError> {
+    pub fn reset(&mut self) -> Result<(), EnvError> {
         // SAFETY: the pointer is to a console that `open` made.
         done("reset", unsafe { hl_atari_reset(self.raw.as_ptr()) })
     }
 
     /// Emulates one frame with this one of the 18 actions. Past the end of a game nothing happens.
-    pub(crate) fn act(&mut self, action: i32) -> Result<Outcome, EnvError> {
+    pub fn act(&mut self, action: i32) -> Result<Outcome, EnvError> {
         debug_assert!((0..ACTIONS as i32).contains(&action));
         let mut outcome = Outcome::default();
         // SAFETY: as above, and the outcome outlives the call.
@@ -153,13 +155,13 @@ impl Console {
     }
 
     /// The lives that are left.
-    pub(crate) fn lives(&self) -> i32 {
+    pub fn lives(&self) -> i32 {
         // SAFETY: as above.
         unsafe { hl_atari_lives(self.raw.as_ptr()) }
     }
 
     /// The screen: height × width bytes, rows from the top.
-    pub(crate) fn screen(&self) -> &[u8] {
+    pub fn screen(&self) -> &[u8] {
         let [height, width] = self.size();
         // SAFETY: the screen has this size and stays in place while the console lives; it is only written to by calls
         // that take the console mutably.
@@ -167,7 +169,7 @@ impl Console {
     }
 
     /// The console's state, to be loaded into any console with the same game.
-    pub(crate) fn save(&self) -> Result<Vec<u8>, EnvError> {
+    pub fn save(&self) -> Result<Vec<u8>, EnvError> {
         let (mut bytes, mut length) = (std::ptr::null(), 0);
         // SAFETY: as above.
         done("saving", unsafe {
@@ -178,7 +180,7 @@ impl Console {
     }
 
     /// Goes to a state that [`save`](Self::save) returned.
-    pub(crate) fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+    pub fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
         // SAFETY: as above.
         done("loading", unsafe {
             hl_atari_load(self.raw.as_ptr(), state.as_ptr().cast(), state.len())

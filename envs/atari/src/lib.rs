@@ -30,5 +30,6 @@ mod resize;
 mod screen;
 mod wide;
 
+pub use console::{Console, Outcome};
 pub use env::{Atari, Rules};
 pub use games::register;

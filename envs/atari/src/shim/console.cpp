@@ -2,6 +2,7 @@
 // and a console uses nothing that another one changes, so that each may be on a thread of its own.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include "ale/emucore/OSystem.hxx"
 #include "ale/emucore/Props.hxx"
 #include "ale/emucore/Settings.hxx"
+#include "ale/emucore/TIA.hxx"
 #include "ale/environment/phosphor_blend.hpp"
 #include "ale/environment/stella_environment.hpp"
 #include "ale/games/RomSettings.hpp"
@@ -56,7 +58,69 @@ PhosphorBlend::PhosphorBlend(stella::OSystem* osystem) : m_osystem(osystem) {}
 void PhosphorBlend::process(ALEScreen&) {}
 }  // namespace ale
 
+// Private members of the video chip, of which an explicit instantiation may speak.
+template <typename Name, auto Member>
+struct Opened {
+  friend auto member(Name) { return Member; }
+};
+#define OPEN(name)                   \
+  struct name {                      \
+    friend auto member(name);        \
+  };                                 \
+  template struct Opened<name, &ale::stella::TIA::name>
+OPEN(myCurrentPFMask);
+OPEN(myCurrentBLMask);
+OPEN(myCurrentP0Mask);
+OPEN(myCurrentP1Mask);
+OPEN(myCurrentM0Mask);
+OPEN(myCurrentM1Mask);
+OPEN(ourPlayfieldTable);
+OPEN(ourBallMaskTable);
+OPEN(ourPlayerMaskTable);
+OPEN(ourMissleMaskTable);
+OPEN(myCTRLPF);
+OPEN(myNUSIZ0);
+OPEN(myNUSIZ1);
+OPEN(myPOSBL);
+OPEN(myPOSP0);
+OPEN(myPOSP1);
+OPEN(myPOSM0);
+OPEN(myPOSM1);
+OPEN(myPartialFrameFlag);
+OPEN(myFrameGreyed);
+OPEN(myFramePointer);
+#undef OPEN
+
 namespace {
+
+// Where the video chip looks up its objects follows from its registers, but it looks there again only when a game writes
+// to one of them, and loading a state does not. Most games write to all of them in every frame; Q*bert and Tetris do not.
+void look_up_objects(ale::stella::TIA& tia) {
+  const auto player = [&](int position, int size) {
+    return &(*member(ourPlayerMaskTable{}))[position & 3][0][size & 7][160 - (position & 0xfc)];
+  };
+  const auto missile = [&](int position, int size) {
+    return &(*member(ourMissleMaskTable{}))[position & 3][size & 7][size >> 4 & 3][160 - (position & 0xfc)];
+  };
+  const int size0 = tia.*member(myNUSIZ0{}), size1 = tia.*member(myNUSIZ1{});
+  const int control = tia.*member(myCTRLPF{}), ball = tia.*member(myPOSBL{});
+  tia.*member(myCurrentPFMask{}) = (*member(ourPlayfieldTable{}))[control & 1];
+  tia.*member(myCurrentBLMask{}) = &(*member(ourBallMaskTable{}))[ball & 3][control >> 4 & 3][160 - (ball & 0xfc)];
+  tia.*member(myCurrentP0Mask{}) = player(tia.*member(myPOSP0{}), size0);
+  tia.*member(myCurrentP1Mask{}) = player(tia.*member(myPOSP1{}), size1);
+  tia.*member(myCurrentM0Mask{}) = missile(tia.*member(myPOSM0{}), size0);
+  tia.*member(myCurrentM1Mask{}) = missile(tia.*member(myPOSM1{}), size1);
+}
+
+// Where in a picture the video chip is.
+struct Place {
+  int32_t pixel;
+  int32_t partial;
+  int32_t greyed;
+};
+
+// The video chip has memory for so many.
+constexpr int PIXELS = 160 * 300;
 
 struct Atari {
   ale::stella::OSystem system;
@@ -64,14 +128,46 @@ struct Atari {
   std::unique_ptr<ale::RomSettings> game;
   std::unique_ptr<ale::StellaEnvironment> environment;
   // The console after a reset: all episodes start from it.
-  ale::ALEState start;
-  std::vector<uint8_t> start_screen;
+  std::string start;
   std::string saved;
 
   const ale::ALEScreen& screen() const { return environment->getScreen(); }
 
-  void show_start() {
-    std::copy(start_screen.begin(), start_screen.end(), screen().getArray());
+  // The emulator's own state, then what is none of it: the screen and the two pictures that the video chip draws in turn,
+  // since some games leave lines undrawn and show there what was drawn before; and where in the present picture the chip
+  // is, since some games do not end each one.
+  std::string save() {
+    std::string state = environment->cloneState(false).serialize();
+    for (const uint8_t* picture : pictures()) state.append(reinterpret_cast<const char*>(picture), screen().arraySize());
+    const Place place = {static_cast<int32_t>(tia().*member(myFramePointer{}) - tia().currentFrameBuffer()),
+                         tia().*member(myPartialFrameFlag{}), tia().*member(myFrameGreyed{})};
+    state.append(reinterpret_cast<const char*>(&place), sizeof place);
+    return state;
+  }
+
+  void load(const char* bytes, size_t length) {
+    const size_t size = screen().arraySize();
+    const size_t more = pictures().size() * size + sizeof(Place);
+    if (length < more) throw std::runtime_error("the state is too short");
+    environment->restoreState(ale::ALEState(std::string(bytes, length - more)));
+    look_up_objects(tia());
+    const char* from = bytes + length - more;
+    for (uint8_t* picture : pictures()) {
+      std::memcpy(picture, from, size);
+      from += size;
+    }
+    Place place;
+    std::memcpy(&place, from, sizeof place);
+    if (place.pixel < 0 || place.pixel > PIXELS) throw std::runtime_error("the state is of no picture");
+    tia().*member(myFramePointer{}) = tia().currentFrameBuffer() + place.pixel;
+    tia().*member(myPartialFrameFlag{}) = place.partial != 0;
+    tia().*member(myFrameGreyed{}) = place.greyed != 0;
+  }
+
+  ale::stella::TIA& tia() { return static_cast<ale::stella::TIA&>(system.console().mediaSource()); }
+
+  std::array<uint8_t*, 3> pictures() {
+    return {screen().getArray(), tia().currentFrameBuffer(), tia().previousFrameBuffer()};
   }
 };
 
@@ -104,9 +200,7 @@ std::unique_ptr<Atari> open_game(const uint8_t* rom, size_t length, const std::s
   // Twice, as a game is loaded and then reset by others.
   atari->environment->reset();
   atari->environment->reset();
-  atari->start = atari->environment->cloneState(false);
-  const auto* pixels = atari->screen().getArray();
-  atari->start_screen.assign(pixels, pixels + atari->screen().arraySize());
+  atari->start = atari->save();
   return atari;
 }
 
@@ -176,10 +270,7 @@ void hl_atari_close(Atari* atari) noexcept { delete atari; }
 
 // Back to where all episodes start.
 int hl_atari_reset(Atari* atari) noexcept {
-  return contained([&] {
-    atari->environment->restoreState(atari->start);
-    atari->show_start();
-  });
+  return contained([&] { atari->load(atari->start.data(), atari->start.size()); });
 }
 
 int hl_atari_act(Atari* atari, int32_t action, HlFrame* frame) noexcept {
@@ -199,13 +290,13 @@ const uint8_t* hl_atari_screen(const Atari* atari) noexcept { return atari->scre
 // Saves the console's state; `bytes` stay where they are until the next call.
 int hl_atari_save(Atari* atari, const char** bytes, size_t* length) noexcept {
   return contained([&] {
-    atari->saved = atari->environment->cloneState(false).serialize();
+    atari->saved = atari->save();
     *bytes = atari->saved.data();
     *length = atari->saved.size();
   });
 }
 
 int hl_atari_load(Atari* atari, const char* bytes, size_t length) noexcept {
-  return contained([&] { atari->environment->restoreState(ale::ALEState(std::string(bytes, length))); });
+  return contained([&] { atari->load(bytes, length); });
 }
 }

@@ -1,0 +1,72 @@
+//! All games: that an episode depends on nothing before it, and that a saved state is a whole one.
+
+#![cfg(feature = "atari")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::Lane;
+use hotloop_atari::Rules;
+use hotloop_env::{Env, EnvRng, Frame, Space, Stream};
+use std::path::Path;
+
+/// The names of all ROMs of games that one can play alone.
+fn games() -> Vec<String> {
+    let folder = Path::new(env!("HOTLOOP_ALE")).join("roms");
+    let paths = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut names: Vec<String> = paths
+        .filter(|path| path.extension().is_some_and(|ending| ending == "bin"))
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .filter(|name| !["combat", "joust", "maze_craze", "warlords"].contains(&name.as_str()))
+        .collect();
+    names.sort();
+    assert!(names.len() > 100, "{names:?}");
+    names
+}
+
+/// What is seen of `steps` steps of play that depends on `seed` only.
+fn play(lane: &mut Lane, seed: u64, steps: usize) -> Vec<(u64, Vec<u8>)> {
+    let Space::Discrete(actions) = lane.env.action_space() else {
+        panic!("no choice")
+    };
+    let mut rng = EnvRng::new(seed, 0, Stream::Env);
+    let mut seen = vec![];
+    for _ in 0..steps {
+        let action = rng.below(actions.n as u64) as usize;
+        let step = lane.step(action, &mut rng);
+        seen.push((step.raw_reward().to_bits(), lane.observe().to_vec()));
+        if step.raw_end().is_over() {
+            break;
+        }
+    }
+    seen
+}
+
+#[test]
+fn every_game_is_played_alike_from_a_reset_and_from_a_saved_state() {
+    let mut failures = vec![];
+    for name in games() {
+        let rules = Rules {
+            noop_max: 0,
+            ..Rules::default()
+        };
+        let mut rng = EnvRng::new(0, 0, Stream::Env);
+        let (mut lane, mut other) = (Lane::new(&name, &rules), Lane::new(&name, &rules));
+        lane.reset(&mut rng);
+        other.reset(&mut rng);
+        let first = play(&mut lane, 1, 40);
+        let mut picture = Frame::new();
+        lane.env.render(&mut picture).unwrap();
+        lane.reset(&mut rng);
+        if lane.observe() != other.observe() || play(&mut lane, 1, 40) != first {
+            failures.push(format!("{name}: reset"));
+        }
+        other.load(&lane.save());
+        if play(&mut lane, 2, 40) != play(&mut other, 2, 40) {
+            failures.push(format!("{name}: state"));
+        }
+    }
+    assert!(failures.is_empty(), "{failures:?}");
+}
