@@ -38,7 +38,7 @@ def receive(channel):
         while len(parts) < size:
             part = channel.recv(size - len(parts))
             if not part:
-                os._exit(0)
+                os.killpg(0, signal.SIGKILL)
             parts += part
         return bytes(parts)
 
@@ -46,10 +46,9 @@ def receive(channel):
 
 
 def install(sources):
-    """Makes a package of these modules, whose lines tracebacks can show."""
-    package = types.ModuleType("hotloop_worker")
+    """Adds these modules to a package, so that tracebacks can show their lines."""
+    package = sys.modules.setdefault("hotloop_worker", types.ModuleType("hotloop_worker"))
     package.__path__ = []
-    sys.modules["hotloop_worker"] = package
     for name, text in sources:
         full = "hotloop_worker." + name
         file = "<%s>" % full
@@ -69,8 +68,10 @@ def start():
     sys.argv = ["hotloop-worker"]
     channel = socket.socket(fileno=descriptors[0])
     recipe = receive(channel)
-    install(recipe.pop("sources"))
-    sys.modules["hotloop_worker.serve"].main(channel, receive, descriptors[2], recipe)
+    sources = recipe.pop("sources")
+    # The others need Gymnasium; whether it is there the first one finds out.
+    install(sources[:1])
+    sys.modules["hotloop_worker.serve"].main(channel, receive, lambda: install(sources[1:]), descriptors[2], recipe)
 
 
 start()

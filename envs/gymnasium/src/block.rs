@@ -109,8 +109,9 @@ impl WorkerBlock {
         match (self.stage, message) {
             (Stage::Starting, Message::Hello(hello)) => {
                 self.fps = hello.fps;
-                let made = Spaces::new(hello.observation.into(), hello.action.into());
                 let spaces = rows.spaces();
+                let action = hello.action.with_mask(spaces.action.mask_bytes() > 0);
+                let made = Spaces::new(hello.observation.into(), action.into());
                 let agreed = match (made, &mut self.worker) {
                     (Ok(made), _) if made != *spaces => Err(format!(
                         "it was made with the spaces {} and {}, that of the run has {} and {}",

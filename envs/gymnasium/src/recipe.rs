@@ -6,11 +6,12 @@ use hotloop_env::{EnvError, EnvOptions, Spaces};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// The worker's own modules, in the order in which they need each other.
-const SOURCES: [(&str, &str); 3] = [
+/// The worker's own modules; of those after the first each needs the ones before.
+const SOURCES: [(&str, &str); 4] = [
+    ("serve", include_str!("../python/hotloop_worker/serve.py")),
+    ("shared", include_str!("../python/hotloop_worker/shared.py")),
     ("spaces", include_str!("../python/hotloop_worker/spaces.py")),
     ("lanes", include_str!("../python/hotloop_worker/lanes.py")),
-    ("serve", include_str!("../python/hotloop_worker/serve.py")),
 ];
 
 /// What a worker is to make, and with which interpreter.
@@ -52,7 +53,6 @@ impl Recipe {
                 "drawn": options.is_drawn(),
                 "image": image,
                 "action_mask": options.bool("action_mask"),
-                "seed": 0,
             }),
         })
     }
@@ -80,9 +80,11 @@ impl Recipe {
         self.drawn
     }
 
-    /// What a worker of so many lanes is told first.
-    pub(crate) fn init(&self, lanes: usize) -> Value {
+    /// What a worker of so many lanes is told first. One that is asked for spaces alone looks at a first reset,
+    /// too.
+    pub(crate) fn init(&self, lanes: usize, probe: bool) -> Value {
         let mut init = self.init.clone();
+        init["probe"] = probe.into();
         init["lanes"] = lanes.into();
         init
     }

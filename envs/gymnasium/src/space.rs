@@ -37,6 +37,16 @@ pub(crate) enum Described {
     },
 }
 
+impl Described {
+    /// The same, its choices masked or not.
+    pub(crate) fn with_mask(mut self, mask: bool) -> Self {
+        if let Self::Discrete { masked, .. } | Self::MultiDiscrete { masked, .. } = &mut self {
+            *masked = mask;
+        }
+        self
+    }
+}
+
 /// One side of a box: no number stands for an infinite one.
 #[derive(Deserialize)]
 #[serde(untagged)]

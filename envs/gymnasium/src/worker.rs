@@ -45,6 +45,10 @@ pub(crate) struct Gone(Option<String>);
 impl Worker {
     /// Starts a worker that makes `lanes` environments.
     pub(crate) fn start(recipe: &Recipe, lanes: usize) -> Result<Self, EnvError> {
+        Self::begin(recipe, lanes, false)
+    }
+
+    fn begin(recipe: &Recipe, lanes: usize, probe: bool) -> Result<Self, EnvError> {
         let interpreter = recipe.interpreter();
         let failed = |error: io::Error| {
             EnvError::new(format!(
@@ -64,7 +68,7 @@ impl Worker {
             lanes,
         };
         // A worker that ended at once says more than this failure.
-        let _ = worker.tell(&recipe.init(lanes));
+        let _ = worker.tell(&recipe.init(lanes, probe));
         worker
             .process
             .socket
@@ -258,7 +262,7 @@ fn poll(wait: &mut [libc::pollfd], time: Duration) {
 
 /// The spaces of the recipe's environment, from a worker that makes one.
 pub(crate) fn probe(recipe: &Recipe) -> Result<Spaces, EnvError> {
-    let mut worker = Worker::start(recipe, 1)?;
+    let mut worker = Worker::begin(recipe, 1, true)?;
     match worker.wait(Instant::now() + START) {
         Ok(Some(Message::Hello(hello))) => {
             Ok(Spaces::new(hello.observation.into(), hello.action.into())?)

@@ -37,7 +37,6 @@ fn br_08_an_environment_that_resets_itself_has_no_rows_of_its_own() {
         }
         before = now;
     }
-    // The bridge asks for one reset before the first, and for one at each termination.
     let first = rows[0].0;
     let steps: Vec<f32> = rows.iter().map(|row| row.1 - first).collect();
     assert_eq!(steps, [1.0, 2.0, 10.0, 11.0, 12.0, 20.0]);

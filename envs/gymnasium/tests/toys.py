@@ -192,8 +192,7 @@ class Fault(Toy):
 
     def reset(self, *, seed=None, options=None):
         self.episode = getattr(self, "episode", -1) + 1
-        # The first one is asked by the bridge itself, and another starts the run.
-        if self.guilty and self.kind == "reset" and self.episode == 2:
+        if self.guilty and self.kind == "reset" and self.episode == 1:
             raise ValueError("boom-42 in reset")
         return super().reset(seed=seed)
 
@@ -225,10 +224,10 @@ class Fault(Toy):
             ctypes.string_at(0)
         if self.kind == "memory":
             import resource
-            resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
+            resource.setrlimit(resource.RLIMIT_DATA, (1 << 29, 1 << 29))
             hoard = []
             while True:
-                hoard.append(bytearray(1 << 28))
+                hoard.append(bytearray(1 << 25))
         if self.kind == "talk":
             os.write(1, b"x" * (1 << 20))
             os.write(2, b"y" * (1 << 20))
@@ -247,21 +246,6 @@ class Child(Toy):
         return np.array([self.child.pid], np.float64)
 
 
-class Slow(Toy):
-    """The lane that is made first takes a while to reset."""
-
-    made = 0
-
-    def __init__(self, seconds, **kwargs):
-        super().__init__(**kwargs)
-        self.seconds = seconds if Slow.made == 0 else 0
-        Slow.made += 1
-
-    def reset(self, *, seed=None, options=None):
-        time.sleep(self.seconds)
-        return super().reset(seed=seed)
-
-
 class Once(gym.Wrapper):
     """A wrapper with an argument."""
 
@@ -274,5 +258,5 @@ class Once(gym.Wrapper):
         return observation, reward * self.factor, *rest
 
 
-for toy in [Count, Rewards, Strange, Everything, Nested, Masked, Large, Words, Fault, Child, Slow]:
+for toy in [Count, Rewards, Strange, Everything, Nested, Masked, Large, Words, Fault, Child]:
     gym.register("Toys/%s-v0" % toy.__name__, toy)

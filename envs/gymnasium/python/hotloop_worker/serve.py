@@ -2,34 +2,9 @@
 import faulthandler
 import gc
 import json
-import mmap
 import os
+import signal
 import sys
-
-import numpy as np
-
-
-class Shared:
-    """Arrays in the memory that both processes see."""
-
-    def __init__(self, descriptor, layout, lanes):
-        memory = mmap.mmap(descriptor, layout["size"])
-
-        def array(name, dtype, columns=None):
-            shape = (lanes,) if columns is None else (lanes, columns)
-            return np.ndarray(shape, dtype, buffer=memory, offset=layout["offsets"][name])
-
-        self.at = memoryview(np.ndarray((1,), np.uint64, buffer=memory, offset=0)).cast("B").cast("Q")
-        self.commands = array("commands", np.uint8)
-        # Items of a memoryview are plain Python numbers, which NumPy's are not.
-        self.seeds = memoryview(array("seeds", np.uint64))
-        self.rewards = memoryview(array("rewards", np.float64))
-        self.ends = memoryview(array("ends", np.uint8))
-        self.actions = array("actions", np.uint8, layout["action"]["record"])
-        self.observations = array("observations", np.uint8, layout["observation"]["record"])
-        self.masks = array("masks", np.uint8, layout["mask"]) if layout["mask"] else None
-        self.action_leaves = layout["action"]["leaves"]
-        self.observation_leaves = layout["observation"]["leaves"]
 
 
 def say(channel, kind, message):
@@ -38,10 +13,10 @@ def say(channel, kind, message):
     channel.sendall(kind + len(text).to_bytes(4, "little") + text)
 
 
-def main(channel, receive, memory, recipe):
+def main(channel, receive, install, memory, recipe):
     faulthandler.enable(all_threads=False)
     try:
-        lanes = prepare(channel, receive, memory, recipe)
+        lanes = prepare(channel, receive, install, memory, recipe)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         refuse(channel, error)
     gc.collect()
@@ -59,28 +34,32 @@ def main(channel, receive, memory, recipe):
             draw(channel, lanes, int.from_bytes(channel.recv(4, 0x100), "little"))
         else:
             lanes.close()
-            os._exit(0)
+            # With whatever its environments have started and left: nobody else may be there to do it.
+            os.killpg(0, signal.SIGKILL)
 
 
-def prepare(channel, receive, memory, recipe):
+def prepare(channel, receive, install, memory, recipe):
     """Makes the first environment, agrees on the layout of its spaces, makes the others."""
     try:
         import gymnasium
     except ImportError as error:
         raise ImportError("%s; install Gymnasium: %s -m pip install gymnasium" % (error, sys.executable)) from None
     del gymnasium
-    from hotloop_worker import lanes, spaces
+    install()
+    from hotloop_worker import lanes, shared, spaces
     make = lanes.maker(recipe)
     first = make()
-    _, info = first.reset(seed=recipe["seed"])
-    masked = recipe["action_mask"] and lanes.has_mask(first, info)
+    masked = False
+    if recipe["probe"]:
+        _, info = first.reset(seed=0)
+        masked = recipe["action_mask"] and lanes.has_mask(first, info)
     say(channel, b"h", {
         "observation": spaces.describe(first.observation_space, ["observation"], recipe["image"]),
         "action": spaces.describe(first.action_space, ["action"], "none", masked),
         "fps": first.metadata.get("render_fps") or 30,
     })
-    shared = Shared(memory, receive(channel), recipe["lanes"])
-    return lanes.Lanes(make, first, recipe["lanes"], shared, recipe["drawn"])
+    arrays = shared.Shared(memory, receive(channel), recipe["lanes"])
+    return lanes.Lanes(make, first, recipe["lanes"], arrays, recipe["drawn"])
 
 
 def refuse(channel, error):
@@ -98,6 +77,7 @@ def told_plainly(error):
 
 def draw(channel, lanes, lane):
     """Sends the picture of a lane: width and height in four bytes each, then its pixels."""
+    import numpy as np
     try:
         frame = lanes.envs[lane].render()
         pixels = np.ascontiguousarray(frame, dtype=np.uint8)
