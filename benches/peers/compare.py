@@ -1,6 +1,6 @@
 """Runs hotloop and its peers in turn, nothing else beside them, and prints one table with ratios.
 
-usage: compare.py [--peers .peers] [--hotloop PATH] [--repeats 3] [--only rollout,train,mujoco] [--all]
+usage: compare.py [--peers .peers] [--hotloop PATH] [--repeats 3] [--only rollout,train,mujoco,gymnasium] [--all]
 
 `setup.sh` makes the peers' environments. Every number is the best of the repeats, which a noisy machine
 distorts least; hotloop and the peer that it is held against are measured alternately, so that a slow minute
@@ -61,6 +61,9 @@ class Runners:
     def bare_mujoco(self, task):
         return rate(run([self.args.hotloop.parent / "examples" / "bare", task, 2]))
 
+    def gymnasium_vector(self, task, envs):
+        return rate(self.python("torch", "gymnasium_vector_steps.py", task, envs))
+
     def rejax(self):
         envs, horizon, minibatches, epochs = PPO
         return rate(self.python("jax", "rejax_ppo.py", envs, horizon, minibatches, epochs, 40 * envs * horizon))
@@ -104,7 +107,7 @@ def main():
     parser.add_argument("--peers", type=Path, default=Path(".peers"))
     parser.add_argument("--hotloop", type=Path, default=Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release" / "hotloop")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", default="rollout,train", help="rollout, train, mujoco")
+    parser.add_argument("--only", default="rollout,train", help="rollout, train, mujoco, gymnasium")
     parser.add_argument("--all", action="store_true", help="also the slower peers: PyTorch, Stable-Baselines3, Sample Factory")
     args = parser.parse_args()
     r = Runners(args)
@@ -140,6 +143,16 @@ def main():
             "hotloop 4 × 4": lambda: r.hotloop("rollout", "--env", task, "--actors", 4, "--envs-per-actor", 4),
         }
         table(f"{task}, stepping, actions drawn beforehand", alternately(args.repeats, jobs), "EnvPool")
+
+    # hotloop steps the same environments with the same interpreter.
+    if "gymnasium" in only:
+        os.environ["HOTLOOP_PYTHON"] = str((args.peers / "torch" / "bin" / "python").absolute())
+        jobs = {
+            "AsyncVectorEnv, 64 envs": lambda: r.gymnasium_vector("CartPole-v1", 64),
+            "hotloop 4 × 16": lambda: r.hotloop(
+                "rollout", "--env", "gymnasium:CartPole-v1", "--actors", 4, "--envs-per-actor", 16),
+        }
+        table("Gymnasium's CartPole-v1 in Python, stepping", alternately(args.repeats, jobs), "AsyncVectorEnv, 64 envs")
 
 
 if __name__ == "__main__":

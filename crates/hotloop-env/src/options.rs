@@ -80,6 +80,11 @@ impl EnvOptions {
         self
     }
 
+    /// The wrappers, for a simulator that [shapes rewards](crate::EnvSpec::shaping_rewards) itself.
+    pub fn wrapping(&self) -> &Wrapping {
+        &self.wrapping
+    }
+
     /// The same options for an environment that frames will be asked of, or not (the default).
     #[must_use]
     pub fn drawn(mut self, drawn: bool) -> Self {

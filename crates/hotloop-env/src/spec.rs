@@ -23,6 +23,8 @@ pub struct EnvSpec {
     options: BTreeMap<String, (OptionValue, String)>,
     /// Whether wrappers fit around it: they are made for one [`Env`] at a time.
     wrappable: bool,
+    /// Whether its blocks shape rewards as wrappers would.
+    shapes_rewards: bool,
     /// Whether its blocks are [`Block::Async`].
     waits: bool,
     /// Whether it is written in Python.
@@ -160,6 +162,7 @@ impl EnvSpec {
             time_limit: 0,
             options: BTreeMap::new(),
             wrappable: false,
+            shapes_rewards: false,
             waits: false,
             python: false,
             costly_blocks: false,
@@ -195,6 +198,12 @@ impl EnvSpec {
     /// Whether it waits for something outside, so that its blocks are [`Block::Async`].
     pub fn waits(&self) -> bool {
         self.waits
+    }
+
+    /// Says that its blocks shape rewards by [`Wrapping::shape`](crate::Wrapping::shape), since wrappers do not fit around them.
+    pub fn shaping_rewards(mut self) -> Self {
+        self.shapes_rewards = true;
+        self
     }
 
     /// Says that it is written in Python, and reads [`EnvOptions::python`].
@@ -288,8 +297,14 @@ impl EnvSpec {
         f: impl FnOnce() -> Result<T, EnvError>,
     ) -> Result<T, EnvError> {
         let fail = |message: &str| EnvError::new(format!("environment {}: {message}", self.id));
-        if !self.wrappable && !options.wrapping.is_none() {
-            return Err(fail("wrappers fit around single environments only"));
+        let fits = self.wrappable || self.shapes_rewards && options.wrapping.only_shapes();
+        if !fits && !options.wrapping.is_none() {
+            return Err(fail(match self.python {
+                true => {
+                    "env.rescale_action and env.frame_stack do not fit around it; name a wrapper of Gymnasium in env.wrappers"
+                }
+                false => "wrappers fit around single environments only",
+            }));
         }
         contain(f).map_err(|failure| fail(&failure.into_error().to_string()))
     }

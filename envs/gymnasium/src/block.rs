@@ -183,7 +183,7 @@ impl WorkerBlock {
                         continue;
                     }
                     let end = End::from_flags(flags & 1 != 0, flags & 2 != 0);
-                    let mut transition = Transition::new(reward, end);
+                    let mut transition = self.recipe.wrapping().shape(Transition::new(reward, end));
                     if self.recipe.is_drawn() {
                         held = end == End::Terminated;
                         transition = transition.held();
@@ -240,14 +240,18 @@ impl WorkerBlock {
         rows: &mut Rows<'_>,
     ) -> bool {
         let Self {
-            commands, worker, ..
+            commands,
+            worker,
+            recipe,
+            ..
         } = self;
         if let Some((lane, phase)) = at {
             let shared = worker.as_mut().and_then(|worker| worker.shared.as_mut());
             match shared {
                 // The step that ended the episode went well; only its successor could not start.
                 Some(shared) if commands[lane] == command::STEP && phase == FaultPhase::Reset => {
-                    rows.proceed(lane, Transition::terminated(shared.reward(lane)));
+                    let transition = Transition::terminated(shared.reward(lane));
+                    rows.proceed(lane, recipe.wrapping().shape(transition));
                     rows.fail_next(lane, phase, cause, reason.clone());
                 }
                 _ => rows.fail(lane, phase, cause, reason.clone()),

@@ -67,5 +67,6 @@ pub fn spec(name: &str) -> EnvSpec {
         true,
         "whether choices that info[\"action_mask\"] forbids are never made",
     )
+    .shaping_rewards()
     .in_python()
 }

@@ -2,7 +2,7 @@
 
 use crate::interpreter;
 use crate::worker::probe;
-use hotloop_env::{EnvError, EnvOptions, Spaces};
+use hotloop_env::{EnvError, EnvOptions, Spaces, Wrapping};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,7 @@ pub struct Recipe {
     id: String,
     interpreter: PathBuf,
     drawn: bool,
+    wrapping: Wrapping,
     init: Value,
 }
 
@@ -44,6 +45,7 @@ impl Recipe {
             id: id.to_string(),
             interpreter: interpreter::find(python.interpreter.as_deref())?,
             drawn: options.is_drawn(),
+            wrapping: options.wrapping().clone(),
             init: json!({
                 "sources": SOURCES,
                 "id": id,
@@ -78,6 +80,11 @@ impl Recipe {
     /// Whether frames will be asked for, so that episodes rest in their last state for a turn.
     pub(crate) fn is_drawn(&self) -> bool {
         self.drawn
+    }
+
+    /// How rewards are shaped for the learner.
+    pub(crate) fn wrapping(&self) -> &Wrapping {
+        &self.wrapping
     }
 
     /// What a worker of so many lanes is told first. One that is asked for spaces alone looks at a first reset,

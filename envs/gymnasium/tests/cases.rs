@@ -95,6 +95,20 @@ fn br_12_rewards_of_every_type_that_is_one_number() {
 }
 
 #[test]
+fn rewards_are_shaped_for_the_learner_alone() {
+    let mut rewards = toy("Rewards", "{}");
+    rewards.wrapping.clip_reward = Some([-1.5, 1.5]);
+    let mut desk = rewards.desk(1);
+    desk.turn();
+    desk.turn();
+    let total = desk.states.totals[0].episode_return;
+    assert_eq!((desk.rewards[0], total), (1.5, 2.0));
+    rewards.wrapping.frame_stack = 4;
+    let error = rewards.spaces().unwrap_err();
+    assert!(error.contains("env.wrappers"), "{error}");
+}
+
+#[test]
 fn br_12_br_41_what_is_wrong_is_named_with_what_was_expected() {
     for (what, cause, parts) in [
         (

@@ -94,4 +94,5 @@ pub(crate) use hold_end::HoldEnd;
 pub use map_reward::MapReward;
 pub use rescale_action::RescaleAction;
 pub use sign_reward::SignReward;
+pub(crate) use sign_reward::sign;
 pub use time_limit::TimeLimit;

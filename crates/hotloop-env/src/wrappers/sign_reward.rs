@@ -7,6 +7,11 @@ pub struct SignReward<E> {
     env: E,
 }
 
+/// 1, 0 or −1. The signum of a float zero is one.
+pub(crate) fn sign(reward: f64) -> f64 {
+    if reward == 0.0 { 0.0 } else { reward.signum() }
+}
+
 impl<E: Env> SignReward<E> {
     /// Wraps `env`.
     pub fn new(env: E) -> Self {
@@ -17,8 +22,6 @@ impl<E: Env> SignReward<E> {
 impl<E: Env> Env for SignReward<E> {
     #[inline]
     fn step(&mut self, action: ActionView<'_>, rng: &mut EnvRng) -> Result<Transition, EnvError> {
-        // The signum of a float zero is one.
-        let sign = |r: f64| if r == 0.0 { 0.0 } else { r.signum() };
         Ok(self.env.step(action, rng)?.map_reward(sign))
     }
 

@@ -6,7 +6,7 @@
 
 use hotloop_env::{
     ActionBuf, AsyncVectorEnv, EnvOptions, Fault, Frame, LaneStates, OptionValue, PythonOptions,
-    Rows, RowsParts, Spaces, Stream,
+    Rows, RowsParts, Spaces, Stream, Wrapping,
 };
 use hotloop_gymnasium::{Recipe, WorkerBlock};
 use std::collections::BTreeMap;
@@ -26,6 +26,7 @@ pub struct Made {
     pub wrappers: String,
     pub options: BTreeMap<String, OptionValue>,
     pub drawn: bool,
+    pub wrapping: Wrapping,
 }
 
 /// A toy of `toys.py` with these keyword arguments (JSON).
@@ -43,6 +44,7 @@ pub fn made(id: &str) -> Made {
         wrappers: "[]".into(),
         options: BTreeMap::new(),
         drawn: false,
+        wrapping: Wrapping::default(),
     }
 }
 
@@ -55,7 +57,8 @@ impl Made {
             interpreter: None,
         };
         let options = hotloop_gymnasium::spec(&self.id).options(&self.options);
-        options.unwrap().with_python(python).drawn(self.drawn)
+        let options = options.unwrap().with_python(python);
+        options.drawn(self.drawn).wrapped(self.wrapping.clone())
     }
 
     pub fn spaces(&self) -> Result<Spaces, String> {
