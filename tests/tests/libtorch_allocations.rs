@@ -3,7 +3,7 @@
 //! counted here, beneath Rust's allocator, by taking the place of the C library's `malloc`.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
-use hotloop::env::{Philox, Space, Spaces, Stream};
+use hotloop::env::{Philox, Space, Spaces, Stacks, Stream};
 use hotloop_learn::{Actor, ActorCritic, Choice, HeadSpec, MlpSpec, net::Activation};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -79,7 +79,7 @@ fn a_batch_of_inference_allocates_a_small_and_constant_number_of_times() {
                     None,
                     Choice::Sample,
                     &philox,
-                    bytemuck::cast_slice(&observations),
+                    Stacks::single(&spaces.observation, bytemuck::cast_slice(&observations)),
                     &[],
                     &[],
                     |row| (row as u64, 0),

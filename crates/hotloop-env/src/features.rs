@@ -3,7 +3,8 @@
 //! This is the only place where observations are scaled, reordered or one-hot encoded, so that none
 //! of it can happen twice or not at all.
 
-use crate::{BoxSpace, DType, Element, ImageLayout, Layout, LeafKind};
+use crate::{BoxSpace, DType, Element, ImageLayout, Layout, LeafKind, Spaces, Stacks};
+use std::ops::Range;
 
 /// How the records of a [`Layout`] become network features.
 ///
@@ -16,7 +17,8 @@ use crate::{BoxSpace, DType, Element, ImageLayout, Layout, LeafKind};
 /// - images that are stored channels last come out channels first. Which is which is part of the
 ///   space ([`ImageLayout`]), never guessed from the shape;
 /// - a choice is one-hot, counted from the space's `start`; bits are 0 or 1;
-/// - an empty box has no features.
+/// - an empty box has no features;
+/// - the features of [stacked](Spaces::stacked) frames follow each other, the oldest frame's first.
 ///
 /// ```
 /// use hotloop_env::{FeaturePlan, ImageLayout, Layout, ObservationBuf, Space};
@@ -39,14 +41,18 @@ use crate::{BoxSpace, DType, Element, ImageLayout, Layout, LeafKind};
 #[derive(Clone, Debug, PartialEq)]
 pub struct FeaturePlan {
     parts: Vec<Part>,
+    /// Features of one record.
     features: usize,
+    /// Records that are seen at once.
+    stack: usize,
+    /// Whether a record is its feature vector.
     plain: bool,
 }
 
 /// One leaf's way from bytes to features.
 #[derive(Clone, Debug, PartialEq)]
 struct Part {
-    bytes: std::ops::Range<usize>,
+    bytes: Range<usize>,
     dtype: DType,
     code: Code,
     features: usize,
@@ -92,19 +98,28 @@ impl FeaturePlan {
             plain: parts
                 .iter()
                 .all(|part| part.dtype == DType::F32 && part.code == Code::Cast { divisor: 1.0 }),
+            stack: 1,
             parts,
         }
     }
 
-    /// The number of features of one record.
-    pub fn features(&self) -> usize {
-        self.features
+    /// The plan for what a policy sees of these spaces: records, or stacks of them.
+    pub fn of(spaces: &Spaces) -> Self {
+        Self {
+            stack: spaces.stack,
+            ..Self::new(&spaces.observation)
+        }
     }
 
-    /// Whether a record already is its feature vector, bit for bit, so that a row of the slab can be
-    /// read as a `[lanes, features]` matrix without a copy.
+    /// The number of features of one observation, with all of its frames.
+    pub fn features(&self) -> usize {
+        self.features * self.stack
+    }
+
+    /// Whether an observation is one record that already is its feature vector, bit for bit, so that a row
+    /// of the slab can be read as a `[lanes, features]` matrix without a copy.
     pub fn is_plain(&self) -> bool {
-        self.plain
+        self.plain && self.stack == 1
     }
 
     /// The least and the greatest value of every feature, for observations within their bounds.
@@ -124,8 +139,21 @@ impl FeaturePlan {
         (low, high)
     }
 
-    /// Writes the features of one record. Panics if `record` is not of the plan's layout or `out` is
-    /// not [`features`](Self::features) long.
+    /// Writes the features of `observations` of `stacks`, which are of this plan's spaces, one after the
+    /// other. Panics if `out` is not as long as that.
+    pub fn encode_stacks(&self, stacks: &Stacks<'_>, observations: Range<usize>, out: &mut [f32]) {
+        assert_eq!(
+            out.len(),
+            observations.len() * self.features(),
+            "the place for the features of some observations"
+        );
+        stacks.for_each(observations, self.features, out, |record, place| {
+            self.encode(record, place);
+        });
+    }
+
+    /// Writes the features of one record: an observation, or one frame of it. Panics if `record` is not of
+    /// the plan's layout or `out` is not as long as the features of one record.
     pub fn encode(&self, record: &[u8], out: &mut [f32]) {
         assert_eq!(
             out.len(),

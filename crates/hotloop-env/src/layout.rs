@@ -249,12 +249,16 @@ impl Layout {
 /// The spaces of an environment with their layouts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spaces {
-    /// The observation space.
+    /// The observation space, as a policy sees it.
     pub observation_space: Space,
     /// The action space.
     pub action_space: Space,
-    /// How observations are stored.
+    /// How observations are stored: one frame of those that a policy sees at once.
     pub observation: Layout,
+    /// The layout of what a policy sees: `observation`, unless frames are [stacked](Spaces::stacked).
+    pub seen: Layout,
+    /// How many frames a policy sees at once.
+    pub stack: usize,
     /// How actions and masks are stored.
     pub action: Layout,
 }
@@ -269,12 +273,20 @@ impl Spaces {
                 reason: error.reason,
             }
         };
+        let observation = Layout::new(&observation_space).map_err(named("observation"))?;
         Ok(Self {
-            observation: Layout::new(&observation_space).map_err(named("observation"))?,
+            seen: observation.clone(),
+            observation,
+            stack: 1,
             action: Layout::of_actions(&action_space).map_err(named("action"))?,
             observation_space,
             action_space,
         })
+    }
+
+    /// Whether observations and actions of both are the same, however many a policy sees at once.
+    pub fn are_stored_as(&self, other: &Self) -> bool {
+        (&self.observation, &self.action) == (&other.observation, &other.action)
     }
 }
 

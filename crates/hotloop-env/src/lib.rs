@@ -49,6 +49,7 @@ mod rng;
 mod rows;
 mod space;
 mod spec;
+mod stack;
 mod state;
 mod transition;
 mod whereabouts;
@@ -80,6 +81,7 @@ pub use space::{
     Bound, BoxSpace, Discrete, ImageLayout, MultiBinary, MultiDiscrete, Space, SpaceError, rescale,
 };
 pub use spec::EnvSpec;
+pub use stack::Stacks;
 pub use state::{StateReader, StateWriter};
 pub use transition::{End, Transition};
 pub use whereabouts::{Beacons, Whereabouts};

@@ -38,11 +38,12 @@ macro_rules! option_from {
 option_from!(bool => Bool, i64 => Int, f64 => Float, &str => Text, String => Text);
 
 /// The options of an environment: declared ones with their defaults, some set by the user,
-/// and the wrappers to go around it.
+/// the wrappers to go around it, and how many of its observations a policy sees at once.
 #[derive(Clone, Debug, Default)]
 pub struct EnvOptions {
     pub(crate) values: BTreeMap<String, OptionValue>,
     pub(crate) wrapping: Wrapping,
+    pub(crate) stack: usize,
     pub(crate) drawn: bool,
     pub(crate) python: PythonOptions,
 }
@@ -77,6 +78,14 @@ impl EnvOptions {
     /// The same options for an environment with these wrappers around it.
     pub fn wrapped(mut self, wrapping: Wrapping) -> Self {
         self.wrapping = wrapping;
+        self
+    }
+
+    /// The same options where a policy sees the last `k` observations at once; 0 for the last alone. The
+    /// environment knows nothing of it: its [spaces](crate::EnvSpec::spaces) are
+    /// [stacked](crate::Spaces::stacked), and the engine keeps the frames.
+    pub fn stacked(mut self, k: usize) -> Self {
+        self.stack = k;
         self
     }
 

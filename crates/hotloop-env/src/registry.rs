@@ -243,14 +243,14 @@ mod tests {
         let registry = registry();
         let spec = registry.get("Still-v0").unwrap();
         let options = spec.options(&Default::default()).unwrap();
-        let stacked = options.clone().wrapped(Wrapping {
-            frame_stack: 4,
+        let signed = Wrapping {
             sign_reward: true,
             ..Wrapping::default()
-        });
-        let spaces = spec.spaces(&stacked).unwrap();
+        };
+        let wrapped = options.clone().wrapped(signed).stacked(4);
+        let spaces = spec.spaces(&wrapped).unwrap();
         assert_eq!(spaces.observation_space, Space::unbounded(&[4, 1]));
-        assert_eq!(spec.make(&stacked, 2).unwrap().lanes(), 2);
+        assert_eq!(spec.make(&wrapped, 2).unwrap().lanes(), 2);
 
         let wrong = options.wrapped(Wrapping {
             clip_reward: Some([1.0, -1.0]),

@@ -275,6 +275,7 @@ impl EnvSpec {
         Ok(EnvOptions {
             values: options,
             wrapping: Wrapping::default(),
+            stack: 0,
             drawn: false,
             python: PythonOptions::default(),
         })
@@ -282,7 +283,9 @@ impl EnvSpec {
 
     /// The spaces of the environment made with these options. One is made to ask it.
     pub fn spaces(&self, options: &EnvOptions) -> Result<Spaces, EnvError> {
-        self.guard(options, || (self.spaces)(options))
+        self.guard(options, || {
+            Ok((self.spaces)(options)?.stacked(options.stack)?)
+        })
     }
 
     /// A block of `lanes` environments made with these options.
@@ -301,7 +304,7 @@ impl EnvSpec {
         if !fits && !options.wrapping.is_none() {
             return Err(fail(match self.python {
                 true => {
-                    "env.rescale_action and env.frame_stack do not fit around it; name a wrapper of Gymnasium in env.wrappers"
+                    "env.rescale_action does not fit around it; name a wrapper of Gymnasium in env.wrappers"
                 }
                 false => "wrappers fit around single environments only",
             }));

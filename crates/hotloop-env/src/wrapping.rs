@@ -1,7 +1,7 @@
 //! Wrappers by name, as a configuration asks for them.
 
 use crate::wrappers::sign;
-use crate::wrappers::{ClipReward, FrameStack, RescaleAction, SignReward};
+use crate::wrappers::{ClipReward, RescaleAction, SignReward};
 use crate::{Env, EnvError, Transition};
 
 /// Which wrappers go around an environment, in this order from the inside: the time limit of its
@@ -14,8 +14,6 @@ pub struct Wrapping {
     pub clip_reward: Option<[f64; 2]>,
     /// [`SignReward`].
     pub sign_reward: bool,
-    /// [`FrameStack`] of so many frames; 0 for none.
-    pub frame_stack: usize,
 }
 
 impl Wrapping {
@@ -40,7 +38,7 @@ impl Wrapping {
     /// Whether it does nothing but [shape](Self::shape) rewards, by an interval that can be.
     pub(crate) fn only_shapes(&self) -> bool {
         let ordered = self.clip_reward.is_none_or(|[low, high]| low <= high);
-        ordered && !self.rescale_action && self.frame_stack == 0
+        ordered && !self.rescale_action
     }
 
     /// Wraps `env`. A wrapper that does not fit its spaces is an error.
@@ -59,9 +57,6 @@ impl Wrapping {
         }
         if self.sign_reward {
             env = Box::new(SignReward::new(env));
-        }
-        if self.frame_stack > 0 {
-            env = Box::new(FrameStack::new(env, self.frame_stack)?);
         }
         Ok(env)
     }

@@ -119,15 +119,17 @@ fn watch(spec: &EnvSpec, wrapping: Wrapping) -> (Vec<u8>, Vec<u8>) {
 
 #[test]
 fn the_last_state_of_an_episode_is_drawn_before_the_reset() {
-    let stacked = Wrapping {
-        frame_stack: 2,
+    let signed = Wrapping {
+        sign_reward: true,
         ..Wrapping::default()
     };
     let sync = EnvSpec::new("Three-v0", |_| Ok(Three::default()));
+    let stacked = EnvSpec::new("Three-v0", |_| FrameStack::new(Three::default(), 2));
     let waits = EnvSpec::asynchronous("Waits-v0", |_| Ok(Waits(Three::default())));
     for (spec, wrapping) in [
         (sync.clone(), Wrapping::default()),
-        (sync, stacked),
+        (sync, signed),
+        (stacked, Wrapping::default()),
         (waits, Wrapping::default()),
     ] {
         let (seen, ends) = watch(&spec, wrapping);

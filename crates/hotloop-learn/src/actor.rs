@@ -12,7 +12,7 @@ use crate::{
     state::{Lanes, StateStore},
     transfer::Transfer,
 };
-use hotloop_env::{FeaturePlan, Layout, LeafKind, Philox, Spaces};
+use hotloop_env::{FeaturePlan, Layout, LeafKind, Philox, Spaces, Stacks};
 use hotloop_math::Standardizer;
 use hotloop_rollout::Bounding;
 
@@ -91,7 +91,7 @@ impl Actor {
         Self {
             action: spaces.action.clone(),
             blocks: net.spec().head.uniforms().div_ceil(4) as u64,
-            evaluator: Evaluator::new(net, FeaturePlan::new(&spaces.observation)),
+            evaluator: Evaluator::new(net, FeaturePlan::of(spaces)),
             log_probs: vec![],
             played: None,
         }
@@ -165,7 +165,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Chooses actions for `masks.len() / mask bytes` observation records as an evaluation does.
+    /// Chooses actions for a row of `observations` as an evaluation does.
     /// `starts` is 1 where an observation is the first of an episode: what was remembered of that environment is
     /// forgotten. `draw(row)` names the row's random numbers (episode, decision) if the choice is sampled.
     /// The chosen records are written into `actions`.
@@ -179,7 +179,7 @@ impl Actor {
         standardizer: Option<&Standardizer>,
         choice: Choice,
         philox: &Philox,
-        observations: &[u8],
+        observations: Stacks<'_>,
         masks: &[u8],
         starts: &[u8],
         draw: impl Fn(usize) -> (u64, u64),

@@ -8,7 +8,7 @@ use crate::{
     state::{Lanes, StateStore},
     transfer::Transfer,
 };
-use hotloop_env::FeaturePlan;
+use hotloop_env::{FeaturePlan, Stacks};
 use hotloop_math::Standardizer;
 use tch::{Device, Kind, Tensor};
 
@@ -59,21 +59,21 @@ impl Evaluator {
         }
     }
 
-    /// Evaluates `n` observation records after their `past`, if the network remembers. Head and values are kept until
+    /// Evaluates `n` observations after their `past`, if the network remembers. Head and values are kept until
     /// the next call; of a batch that is only to be `valued`, the values are.
     pub(crate) fn evaluate(
         &mut self,
         params: &Params,
         standardizer: Option<&Standardizer>,
-        records: &[u8],
+        observations: Stacks<'_>,
         past: Option<Past<'_>>,
         n: usize,
         valued: bool,
     ) -> Result<(), LearnError> {
         if self.transfer.is_needed(params.device()) {
-            self.evaluate_there(params, standardizer, records, past, n, valued)
+            self.evaluate_there(params, standardizer, observations, past, n, valued)
         } else {
-            self.evaluate_here(params, standardizer, records, past, n)
+            self.evaluate_here(params, standardizer, observations, past, n)
         }
     }
 
@@ -82,7 +82,7 @@ impl Evaluator {
         &mut self,
         params: &Params,
         standardizer: Option<&Standardizer>,
-        records: &[u8],
+        observations: Stacks<'_>,
         past: Option<Past<'_>>,
         n: usize,
     ) -> Result<(), LearnError> {
@@ -91,10 +91,16 @@ impl Evaluator {
         let (plan, encoded) = (&self.plan, &mut self.encoded);
         let x = if self.net.is_fast(params) {
             let rows: &[f32] = if plan.is_plain() && standardizer.is_none() {
-                bytemuck::cast_slice(records)
+                bytemuck::cast_slice(observations.last())
             } else {
                 self.features.resize(n * width, 0.0);
-                encode(plan, standardizer, records, encoded, &mut self.features);
+                encode(
+                    plan,
+                    standardizer,
+                    observations,
+                    encoded,
+                    &mut self.features,
+                );
                 &self.features
             };
             // SAFETY: the kernels read `x` and keep nothing of it; it is gone before `rows` is.
@@ -104,7 +110,7 @@ impl Evaluator {
             let x = Tensor::f_empty(shape, (Kind::Float, Device::Cpu))?;
             // SAFETY: the tensor was made just now; nobody else has it.
             let room = unsafe { memory::f32s_mut(&x) };
-            encode(plan, standardizer, records, encoded, room);
+            encode(plan, standardizer, observations, encoded, room);
             x
         };
         let x = x.f_to_kind(params.kind())?;
@@ -135,7 +141,7 @@ impl Evaluator {
         &mut self,
         params: &Params,
         standardizer: Option<&Standardizer>,
-        records: &[u8],
+        observations: Stacks<'_>,
         past: Option<Past<'_>>,
         n: usize,
         valued: bool,
@@ -154,7 +160,7 @@ impl Evaluator {
                 encode(
                     plan,
                     standardizer,
-                    records,
+                    observations,
                     encoded,
                     bytemuck::cast_slice_mut(x),
                 );
@@ -226,19 +232,18 @@ impl Evaluator {
     }
 }
 
-/// The features of `records`, as the network is to see them; `encoded` is room in between.
+/// The features of `observations`, as the network is to see them; `encoded` is room in between.
 fn encode(
     plan: &FeaturePlan,
     standardizer: Option<&Standardizer>,
-    records: &[u8],
+    observations: Stacks<'_>,
     encoded: &mut Vec<f32>,
     out: &mut [f32],
 ) {
+    let records = observations.last();
     let each = |out: &mut [f32]| {
-        let bytes = records.len() * plan.features() / out.len().max(1);
-        let out = out.chunks_exact_mut(plan.features());
-        let rows = records.chunks_exact(bytes.max(1)).zip(out);
-        rows.for_each(|(record, out)| plan.encode(record, out));
+        let n = out.len() / plan.features().max(1);
+        plan.encode_stacks(&observations, 0..n, out);
     };
     match (standardizer, plan.is_plain()) {
         (None, true) => out.copy_from_slice(bytemuck::cast_slice(records)),

@@ -109,7 +109,7 @@ impl Learner {
         spaces: &Spaces,
         device: Device,
     ) -> Result<Self, LearnError> {
-        let plan = FeaturePlan::new(&spaces.observation);
+        let plan = FeaturePlan::of(spaces);
         let features = plan.features();
         let normalizer = Normalizer::new(
             spec.normalize,

@@ -304,18 +304,12 @@ pub(crate) fn encode<'a>(
     rows: usize,
     scratch: &'a mut Vec<f32>,
 ) -> &'a [f32] {
-    let bytes = segment.spaces().observation.record_bytes();
-    let records = &segment.observations()[..rows * bytes];
+    let stacks = segment.stacks();
     if plan.is_plain() {
-        return bytemuck::cast_slice(records);
+        let records: &[f32] = bytemuck::cast_slice(stacks.last());
+        return &records[..rows * plan.features()];
     }
-    let width = plan.features();
-    scratch.resize(rows * width, 0.0);
-    for (record, out) in records
-        .chunks_exact(bytes)
-        .zip(scratch.chunks_exact_mut(width))
-    {
-        plan.encode(record, out);
-    }
+    scratch.resize(rows * plan.features(), 0.0);
+    plan.encode_stacks(&stacks, 0..rows, scratch);
     scratch
 }

@@ -133,7 +133,7 @@ impl Policy for ActorPolicy {
         let lease = &held.lease;
         let (n, bootstrap) = (batch.len(), batch.bootstrap());
         let (masks, valid, places) = (batch.masks(), batch.valid(), batch.places());
-        let (observations, starts) = (batch.observations(), batch.starts());
+        let (observations, starts) = (batch.stacks(), batch.starts());
         let past = self.states.as_ref().map(|store| Past {
             store,
             lanes: lanes_of(places, n, &mut self.lanes),

@@ -1,6 +1,6 @@
 //! What a policy sees and writes: some lanes at their current rows.
 
-use hotloop_env::Spaces;
+use hotloop_env::{Spaces, Stacks};
 
 /// The lanes of a batch and how often each was decided on: what names a lane's random numbers.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,10 @@ impl Places<'_> {
 #[derive(Debug)]
 pub struct Batch<'a> {
     pub(crate) spaces: &'a Spaces,
+    /// `[stack][lanes][record]`.
     pub(crate) observations: &'a [u8],
+    /// Empty without a stack.
+    pub(crate) depths: &'a [u16],
     pub(crate) masks: &'a [u8],
     pub(crate) valid: &'a [u8],
     pub(crate) starts: &'a [u8],
@@ -81,9 +84,15 @@ impl<'a> Batch<'a> {
         self.spaces
     }
 
-    /// One observation record for each lane, one after the other.
+    /// One observation record for each lane, one after the other: the last frame of each, if
+    /// [frames are stacked](Spaces::stacked).
     pub fn observations(&self) -> &'a [u8] {
-        self.observations
+        self.stacks().last()
+    }
+
+    /// The observations as a policy sees them, with all of their frames.
+    pub fn stacks(&self) -> Stacks<'a> {
+        Stacks::new(self.spaces, self.len(), self.observations, self.depths)
     }
 
     /// One action mask for each lane, one after the other; empty if the action space has none.

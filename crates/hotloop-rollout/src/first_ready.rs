@@ -180,6 +180,7 @@ impl Floor {
             put(self.ready.push(baton));
         } else {
             buf.first_starts().fill(1);
+            buf.set_first_depths(0);
             given(self.stations[baton.block].to_actor.give(baton));
         }
     }
@@ -389,7 +390,7 @@ impl Worker {
         }
         let row = baton.row;
         if let Some(Ticket { mut buf, right }) = baton.ticket.take() {
-            baton.boundary.keep(&mut buf, row);
+            baton.boundary.keep(&mut buf, row, &self.hub.spaces);
             baton.idle = Instant::now();
             self.hub.hand_over(buf, baton.block, row, right);
         }

@@ -207,6 +207,7 @@ impl Worker {
                 } else {
                     group.started = true;
                     buf.first_starts().fill(1);
+                    buf.set_first_depths(0);
                     group.lender.lend(buf, Errand::Reset, 0);
                     group.stage = Stage::Observing { row: 0 };
                 }
@@ -253,6 +254,7 @@ impl Worker {
         let mut batch = Batch {
             spaces: &self.hub.spaces,
             observations: places.observations,
+            depths: places.depths,
             masks: places.masks,
             valid: places.valid,
             starts: places.starts,
@@ -280,7 +282,7 @@ impl Worker {
             error,
         })?;
         if call.bootstrap {
-            group.boundary.keep(&mut buf, row);
+            group.boundary.keep(&mut buf, row, &self.hub.spaces);
             group.stage = Stage::Idle;
             group.idle = Instant::now();
             self.hub.hand_over(buf, group.index, row, right);

@@ -2,7 +2,7 @@
 
 use crate::hub::{Full, Hub};
 use crate::slab::SegmentBuf;
-use hotloop_env::Spaces;
+use hotloop_env::{Spaces, Stacks};
 use std::fmt;
 use std::sync::Arc;
 
@@ -79,9 +79,17 @@ impl Segment {
         &self.hub.spaces
     }
 
-    /// Observation records, `[R + 1][L][record]`.
+    /// Observation records, `[R + 1][L][record]`: one frame of each, if
+    /// [frames are stacked](Spaces::stacked).
     pub fn observations(&self) -> &[u8] {
-        self.buf().observations(self.rows + 1)
+        self.stacks().last()
+    }
+
+    /// The observations as a policy sees them, with all of their frames, `[R + 1][L]`.
+    pub fn stacks(&self) -> Stacks<'_> {
+        let (buf, rows) = (self.buf(), self.rows + 1);
+        let records = buf.observations(rows + buf.shape().stack - 1);
+        Stacks::new(self.spaces(), self.lanes(), records, buf.depths(rows))
     }
 
     /// Action masks, `[R + 1][L][mask]`; empty if the action space has none.

@@ -2,7 +2,7 @@
 
 use crate::RolloutError;
 use crate::slab::{Columns, SegmentBuf};
-use hotloop_env::{EnvError, LaneTotals, StateReader, StateWriter};
+use hotloop_env::{EnvError, LaneTotals, Spaces, Stacks, StateReader, StateWriter};
 
 /// The state of a rollout between two segments. A rollout that starts from it goes on exactly as the
 /// one it was taken from, but for lanes whose environment cannot save: those start a new episode.
@@ -24,6 +24,7 @@ pub(crate) struct GroupSnapshot {
 /// A row between two segments: the last of one and the first of the next.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Boundary {
+    /// With those of the rows before, as they are seen at once: all are of the row's episode.
     pub(crate) observations: Vec<u8>,
     pub(crate) masks: Vec<u8>,
     pub(crate) valid: Vec<u8>,
@@ -44,7 +45,7 @@ impl Boundary {
     /// Room for a row of `lanes`.
     pub(crate) fn new(columns: &Columns) -> Self {
         Self {
-            observations: vec![0; columns.lanes * columns.observation],
+            observations: vec![0; columns.stack * columns.lanes * columns.observation],
             masks: vec![0; columns.lanes * columns.mask],
             valid: vec![0; columns.lanes],
             starts: vec![0; columns.lanes],
@@ -53,17 +54,19 @@ impl Boundary {
 
     /// Copies the row into row 0 of a segment.
     pub(crate) fn begin(&self, buf: &mut SegmentBuf) {
+        buf.first_frames().copy_from_slice(&self.observations);
+        buf.set_first_depths(buf.shape().stack - 1);
         let row = buf.first_row();
-        row.observations.copy_from_slice(&self.observations);
         row.masks.copy_from_slice(&self.masks);
         row.valid.copy_from_slice(&self.valid);
         buf.first_starts().copy_from_slice(&self.starts);
     }
 
     /// Keeps row `t` of a segment, its last.
-    pub(crate) fn keep(&mut self, buf: &mut SegmentBuf, t: usize) {
+    pub(crate) fn keep(&mut self, buf: &mut SegmentBuf, t: usize, spaces: &Spaces) {
         let row = buf.decision_row(t, true);
-        self.observations.copy_from_slice(row.observations);
+        let lanes = row.valid.len();
+        Stacks::new(spaces, lanes, row.observations, row.depths).keep(&mut self.observations);
         self.masks.copy_from_slice(row.masks);
         self.valid.copy_from_slice(row.valid);
         self.starts.copy_from_slice(row.starts);
@@ -107,7 +110,7 @@ impl Snapshot {
                 expect(
                     "bytes of observations",
                     found.observations.len(),
-                    lanes * columns.observation,
+                    columns.stack * lanes * columns.observation,
                 )?;
                 expect("bytes of masks", found.masks.len(), lanes * columns.mask)?;
                 expect("valid flags", found.valid.len(), lanes)?;

@@ -14,8 +14,9 @@ use hotloop_env::Spaces;
 
 /// All memory that a batch needs, taken once.
 pub(crate) struct Staging {
-    /// Words, so that records are aligned for any element.
+    /// Words, so that records are aligned for any element. Frames that are seen at once lie a row apart.
     observations: Vec<u64>,
+    depths: Vec<u16>,
     masks: Vec<u8>,
     valid: Vec<u8>,
     starts: Vec<u8>,
@@ -32,7 +33,8 @@ impl Staging {
     pub(crate) fn new(spaces: &Spaces, lanes: usize, state: usize) -> Self {
         let words = |bytes: usize| vec![0u64; (lanes * bytes).div_ceil(size_of::<u64>())];
         Self {
-            observations: words(spaces.observation.record_bytes()),
+            observations: words(spaces.stack * spaces.observation.record_bytes()),
+            depths: vec![0; if spaces.stack > 1 { lanes } else { 0 }],
             masks: vec![0; lanes * spaces.action.mask_bytes()],
             valid: vec![0; lanes],
             starts: vec![0; lanes],
@@ -57,6 +59,8 @@ impl Staging {
         let observations: &mut [u8] = bytemuck::cast_slice_mut(&mut self.observations);
         let actions: &mut [u8] = bytemuck::cast_slice_mut(&mut self.actions);
         let states: &mut [u8] = bytemuck::cast_slice_mut(&mut self.states);
+        // A row of the batch, of which there are as many as frames are seen at once.
+        let across = batons.len() * hub.config.lanes_per_group() * observation;
         let (mut end, mut kept) = (0, 0);
         for baton in batons.iter_mut() {
             let (row, counter, first_lane) = (
@@ -71,8 +75,15 @@ impl Staging {
             let (start, n) = (end, places.valid.len());
             end += n;
             kept = kept.max(places.states.len() / n);
-            observations[start * observation..end * observation]
-                .copy_from_slice(places.observations);
+            let row = n * observation;
+            for frame in 0..spaces.stack {
+                let at = frame * across + start * observation;
+                observations[at..at + row]
+                    .copy_from_slice(&places.observations[frame * row..(frame + 1) * row]);
+            }
+            if !places.depths.is_empty() {
+                self.depths[start..end].copy_from_slice(places.depths);
+            }
             self.masks[start * mask..end * mask].copy_from_slice(places.masks);
             self.valid[start..end].copy_from_slice(places.valid);
             self.starts[start..end].copy_from_slice(places.starts);
@@ -84,7 +95,8 @@ impl Staging {
         let decided = if bootstrap { 0 } else { end };
         Batch {
             spaces,
-            observations: &observations[..end * observation],
+            observations: &observations[..spaces.stack * end * observation],
+            depths: &self.depths[..if spaces.stack > 1 { end } else { 0 }],
             masks: &self.masks[..end * mask],
             valid: &self.valid[..end],
             starts: &self.starts[..end],

@@ -27,7 +27,7 @@ pub(crate) fn network(
         },
         squash: network.squash,
     };
-    let inputs = FeatureSpec::new(&spaces.observation);
+    let inputs = FeatureSpec::new(&spaces.seen);
     let spec = NetworkSpec {
         body: body.unwrap_or_else(|| self::body(config, &inputs, spaces)),
         inputs,
@@ -62,7 +62,7 @@ fn body(config: &Config, inputs: &FeatureSpec, spaces: &Spaces) -> Arc<dyn net::
         Body::NatureCnn => encoder(ImageNet::Nature, top),
         Body::ImpalaResnet => encoder(ImageNet::ImpalaResnet, top),
         Body::Auto => {
-            for leaf in spaces.observation.leaves() {
+            for leaf in spaces.seen.leaves() {
                 warn_of_image(leaf);
             }
             net::Encoder::fitting(inputs, top)

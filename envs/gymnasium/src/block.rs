@@ -113,7 +113,7 @@ impl WorkerBlock {
                 let action = hello.action.with_mask(spaces.action.mask_bytes() > 0);
                 let made = Spaces::new(hello.observation.into(), action.into());
                 let agreed = match (made, &mut self.worker) {
-                    (Ok(made), _) if made != *spaces => Err(format!(
+                    (Ok(made), _) if !made.are_stored_as(spaces) => Err(format!(
                         "it was made with the spaces {} and {}, that of the run has {} and {}",
                         made.observation_space,
                         made.action_space,

@@ -103,7 +103,7 @@ fn rewards_are_shaped_for_the_learner_alone() {
     desk.turn();
     let total = desk.states.totals[0].episode_return;
     assert_eq!((desk.rewards[0], total), (1.5, 2.0));
-    rewards.wrapping.frame_stack = 4;
+    rewards.wrapping.rescale_action = true;
     let error = rewards.spaces().unwrap_err();
     assert!(error.contains("env.wrappers"), "{error}");
 }
@@ -189,6 +189,15 @@ fn br_34_a_frame_stack_starts_afresh_with_each_episode() {
             [10.0, 10.0, 11.0]
         ]
     );
+}
+
+#[test]
+fn br_34_stacks_of_the_engine_are_no_business_of_the_worker() {
+    let mut desk = toy("Count", "{}").desk(1);
+    desk.spaces = desk.spaces.clone().stacked(3).unwrap();
+    desk.turn();
+    desk.turn();
+    assert!(desk.faults.is_empty(), "{:?}", desk.faults);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod networks;
 mod normalizing;
 mod recurrent;
 mod spaces;
+mod stacking;
 mod stopping;
 mod waiting;
 mod watching;

@@ -1,15 +1,17 @@
 //! The last few observations as one, so that a policy without memory sees motion.
 
+use crate::stack::{shown_order, stacked};
 use crate::{
-    ActionView, Bound, BoxSpace, Env, EnvError, EnvRng, ImageLayout, Layout, ObservationBuf,
-    ObservationMut, ResetCtx, Space, StateReader, StateWriter, Transition,
+    ActionView, Env, EnvError, EnvRng, Layout, ObservationBuf, ObservationMut, ResetCtx, Space,
+    StateReader, StateWriter, Transition,
 };
 
 /// Shows the last `k` observations of a space that is a single box, oldest first. After a reset the
-/// first observation fills the whole stack.
+/// first observation fills the whole stack. The space is that of [`Spaces::stacked`](crate::Spaces::stacked).
 ///
-/// The stack is a new leading axis, `[k, …]`; a stack of images is an image again, channels first,
-/// with `k` times the channels: `[k · channels, height, width]`.
+/// For environments that are used without the engine, or wrapped further. Every observation has all of
+/// its frames; the engine stacks by itself, and stores each once:
+/// [`EnvOptions::stacked`](crate::EnvOptions::stacked).
 pub struct FrameStack<E> {
     env: E,
     space: Space,
@@ -41,17 +43,13 @@ impl<E: Env> FrameStack<E> {
     pub fn new(env: E, k: usize) -> Result<Self, EnvError> {
         let inner = env.observation_space();
         let layout = Layout::new(&inner)?;
-        let Space::Box(frame) = &inner else {
-            return Err(EnvError::new(format!(
-                "frames can only be stacked of a single box; the observation space is {inner}"
-            )));
+        let space = stacked(&inner, k)?;
+        let order = match &inner {
+            Space::Box(frame) => shown_order(frame),
+            _ => None,
         };
-        if k == 0 {
-            return Err("a stack of 0 frames shows nothing".into());
-        }
-        let order = shown_order(frame);
         Ok(Self {
-            space: Space::Box(stacked(frame, order.as_deref(), k)),
+            space,
             k,
             frame: ObservationBuf::new(&layout),
             order,
@@ -75,48 +73,6 @@ impl<E: Env> FrameStack<E> {
                 }
             }
         }
-    }
-}
-
-/// The box of `k` frames.
-fn stacked(frame: &BoxSpace, order: Option<&[usize]>, k: usize) -> BoxSpace {
-    let side = |bound: &Bound| match bound {
-        Bound::Uniform(bound) => Bound::Uniform(*bound),
-        Bound::Each(each) => {
-            let shown = match order {
-                Some(order) => order.iter().map(|&i| each[i]).collect(),
-                None => each.clone(),
-            };
-            Bound::Each(shown.repeat(k))
-        }
-    };
-    let shape = match (frame.image, frame.shape.as_slice()) {
-        (Some(ImageLayout::Chw), &[c, h, w]) | (Some(ImageLayout::Hwc), &[h, w, c]) => {
-            vec![k * c, h, w]
-        }
-        _ => [&[k], frame.shape.as_slice()].concat(),
-    };
-    BoxSpace {
-        shape,
-        low: side(&frame.low),
-        high: side(&frame.high),
-        dtype: frame.dtype,
-        image: frame.image.map(|_| ImageLayout::Chw),
-    }
-}
-
-/// The order that brings the channels of an image that has them last to the front.
-fn shown_order(frame: &BoxSpace) -> Option<Vec<usize>> {
-    match (frame.image, frame.shape.as_slice()) {
-        (Some(ImageLayout::Hwc), &[h, w, c]) => {
-            let pixels = h * w;
-            Some(
-                (0..pixels * c)
-                    .map(|i| i % pixels * c + i / pixels)
-                    .collect(),
-            )
-        }
-        _ => None,
     }
 }
 
@@ -185,7 +141,7 @@ impl<E: Env> Env for FrameStack<E> {
 mod tests {
     use super::super::testing::{Tape, observe, reset, step};
     use super::*;
-    use crate::FeaturePlan;
+    use crate::{FeaturePlan, ImageLayout};
 
     fn stack(frames: &[f64]) -> FrameStack<Tape> {
         let tape = Tape::new(Space::boxed(0.0, 99.0, &[1]), Space::discrete(1));

@@ -43,6 +43,7 @@ fn scalar() -> (Actor, Params) {
 /// `starts` says.
 fn played(starts: [u8; 4]) -> Vec<f32> {
     let (mut actor, params) = scalar();
+    let layout = Layout::new(&Space::unbounded(&[1])).unwrap();
     let philox = Philox::new(1, Stream::EvalAction);
     let (observations, mut actions) = ([1f32; 2], [0i32; 2]);
     let mut values = vec![];
@@ -53,7 +54,7 @@ fn played(starts: [u8; 4]) -> Vec<f32> {
                 None,
                 Choice::Greedy,
                 &philox,
-                bytemuck::cast_slice(&observations),
+                Stacks::single(&layout, bytemuck::cast_slice(&observations)),
                 &[],
                 &[start, u8::from(step == 0)],
                 |env| (env as u64, step as u64),

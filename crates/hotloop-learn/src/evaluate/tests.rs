@@ -8,7 +8,7 @@ use crate::{
         RecurrentSpec, Views,
     },
 };
-use hotloop_env::{FeatureSpec, ImageLayout, Layout, Space};
+use hotloop_env::{FeatureSpec, ImageLayout, Layout, Space, Stacks};
 use hotloop_math::RunningMoments;
 use std::sync::{Arc, Mutex};
 
@@ -90,9 +90,9 @@ fn said(mut evaluator: Evaluator, layout: &Layout, params: &Params, lanes: &Lane
             before: &mut before,
         });
         let standardizer = (turn % 2 == 1).then_some(&standardizer);
-        let records = bytemuck::cast_slice(&rows);
+        let seen = Stacks::single(layout, bytemuck::cast_slice(&rows));
         evaluator
-            .evaluate(params, standardizer, records, past, n, valued)
+            .evaluate(params, standardizer, seen, past, n, valued)
             .unwrap();
         all.extend_from_slice(&evaluator.values);
         if !valued {
@@ -189,19 +189,14 @@ fn rows_that_a_body_keeps_stay_as_they_were() {
         let (plan, n) = (FeaturePlan::new(layout), 4);
         let mut rows = records(layout, n, 0);
         let mut expected = vec![0.0; n * plan.features()];
-        encode(
-            &plan,
-            None,
-            bytemuck::cast_slice(&rows),
-            &mut vec![],
-            &mut expected,
-        );
+        let seen = Stacks::single(layout, bytemuck::cast_slice(&rows));
+        encode(&plan, None, seen, &mut vec![], &mut expected);
         for turn in 0..2 {
             // The second batch is written over the first.
             rows.copy_from_slice(&records(layout, n, turn));
-            let records = bytemuck::cast_slice(&rows);
+            let seen = Stacks::single(layout, bytemuck::cast_slice(&rows));
             evaluator
-                .evaluate(&params, None, records, None, n, false)
+                .evaluate(&params, None, seen, None, n, false)
                 .unwrap();
         }
         let kept = hoarder.0.lock().unwrap();

@@ -139,9 +139,10 @@ fn own_settings(
     workers: usize,
     resumed: bool,
 ) -> Vec<(String, String)> {
-    let all: [(&str, String); 14] = [
+    let all: [(&str, String); 15] = [
         ("env", config.env.clone()),
         ("observations", spaces.observation.describe()),
+        ("stack", spaces.stack.to_string()),
         ("actions", spaces.action.describe()),
         ("lanes", config.lanes.to_string()),
         ("lanes_per_actor", config.lanes_per_actor.to_string()),
@@ -166,7 +167,9 @@ fn own_settings(
 
 /// A hash of everything that the policy sees of a batch but its version.
 fn hash(batch: &Batch<'_>) -> u64 {
-    let columns = [batch.observations, batch.masks, batch.valid, batch.starts];
+    // Of frames that are seen at once, those before the last were the last of batches before.
+    let frames = batch.observations();
+    let columns = [frames, batch.masks, batch.valid, batch.starts];
     let mut hash = 0x9e37_79b9_7f4a_7c15;
     let mut mix = |word: u64| {
         hash = (hash ^ word)

@@ -34,6 +34,7 @@ impl Drop for Slab {
 /// One column's element: any bit pattern is a value, so that zeroed memory can be read as it.
 pub(super) trait Column: Pod {}
 impl Column for u8 {}
+impl Column for u16 {}
 impl Column for u32 {}
 impl Column for u64 {}
 impl Column for f32 {}
@@ -154,7 +155,7 @@ impl Slab {
                     observations: self.write(
                         segment,
                         c.observations,
-                        next * c.observation,
+                        c.frame(t + 1) + lanes.start * c.observation,
                         n * c.observation,
                     ),
                     masks: self.write(segment, c.masks, next * c.mask, n * c.mask),
@@ -179,7 +180,7 @@ impl Slab {
                 observations: self.write(
                     segment,
                     c.observations,
-                    at * c.observation,
+                    c.frame(0) + at * c.observation,
                     n * c.observation,
                 ),
                 masks: self.write(segment, c.masks, at * c.mask, n * c.mask),

@@ -2,13 +2,16 @@
 
 use super::columns::Columns;
 use super::memory::{BlockRows, FirstRow, Slab};
-use hotloop_env::end_flags::TERMINATED;
+use hotloop_env::{Stacks, end_flags::TERMINATED};
 use std::sync::Arc;
 
 /// A row as inference sees it.
 #[derive(Debug)]
 pub(crate) struct DecisionRow<'a> {
+    /// With those of the rows before that are seen at once, `[stack][lanes][record]`.
     pub(crate) observations: &'a [u8],
+    /// Empty without a stack.
+    pub(crate) depths: &'a [u16],
     pub(crate) masks: &'a [u8],
     pub(crate) valid: &'a [u8],
     pub(crate) starts: &'a [u8],
@@ -43,7 +46,8 @@ macro_rules! columns {
     };
 }
 columns! {
-    observations: u8, |c| c.steps + 1, |c| c.observation;
+    observations: u8, |c| c.steps + c.stack, |c| c.observation;
+    depths: u16, |c| c.steps + 1, |c| c.depth;
     masks: u8, |c| c.steps + 1, |c| c.mask;
     actions: u8, |c| c.steps, |c| c.action;
     rewards: f32, |c| c.steps, |_| 1;
@@ -86,8 +90,26 @@ impl SegmentBuf {
         unsafe { self.slab.write(self.index, c.starts, 0, c.lanes) }
     }
 
+    /// The observations of row 0 with those of the rows before it, `[stack][lanes][record]`.
+    pub(crate) fn first_frames(&mut self) -> &mut [u8] {
+        let c = self.slab.columns();
+        let len = c.stack * c.lanes * c.observation;
+        // SAFETY: inside the column, which has `stack + T` rows; `&mut self` is the exclusive right to the
+        // segment.
+        unsafe { self.slab.write(self.index, c.observations, 0, len) }
+    }
+
+    /// Says of all lanes how many of the observations before row 0 are of the same episode.
+    pub(crate) fn set_first_depths(&mut self, depth: usize) {
+        let c = self.slab.columns();
+        // SAFETY: inside the column; `&mut self` is the exclusive right to the segment.
+        let depths = unsafe { self.slab.write(self.index, c.depths, 0, c.lanes * c.depth) };
+        // Never more than fit: a stack has at most 2^16 frames.
+        depths.fill(depth as u16);
+    }
+
     /// Says in row `t + 1` which lanes' episodes start there: where row `t` terminated, or is not valid
-    /// and so was a reset.
+    /// and so was a reset. Depths follow from that.
     pub(crate) fn mark_starts(&mut self, t: usize) {
         let c = self.slab.columns();
         assert!(t < c.steps, "step {t} of a segment of {} steps", c.steps);
@@ -103,6 +125,18 @@ impl SegmentBuf {
         };
         for ((start, end), valid) in starts.iter_mut().zip(ends).zip(valid) {
             *start = (end & TERMINATED) | (valid ^ 1);
+        }
+        if c.depth > 0 {
+            // SAFETY: as above; rows `t` and `t + 1` do not overlap.
+            let (before, depths): (&[u16], &mut [u16]) = unsafe {
+                (
+                    s.read(self.index, c.depths, at, n),
+                    s.write(self.index, c.depths, at + n, n),
+                )
+            };
+            for ((depth, before), start) in depths.iter_mut().zip(before).zip(starts) {
+                *depth = Stacks::depth(c.stack, *before, *start);
+            }
         }
     }
 
@@ -131,12 +165,14 @@ impl SegmentBuf {
         // are kept of a row in `every` below T; the slices do not overlap; `&mut self` is the exclusive right to the segment.
         unsafe {
             DecisionRow {
+                // Those of row `t` are the last of them.
                 observations: s.read(
                     self.index,
                     c.observations,
                     at * c.observation,
-                    n * c.observation,
+                    c.stack * n * c.observation,
                 ),
+                depths: s.read(self.index, c.depths, at * c.depth, n * c.depth),
                 masks: s.read(self.index, c.masks, at * c.mask, n * c.mask),
                 valid: s.read(self.index, c.valid, at, n),
                 starts: s.read(self.index, c.starts, at, n),

@@ -309,7 +309,6 @@ pub fn inference(
         let (_rollout, segments) = bench.fill(&learner)?;
         let first = &segments[0];
         let lanes = first.lanes();
-        let observations = &first.observations()[..lanes * bench.spaces.observation.record_bytes()];
         let masks = &first.masks()[..lanes * bench.spaces.action.mask_bytes()];
         let mut words = vec![0u64; (lanes * bench.spaces.action.record_bytes()).div_ceil(8)];
         let actions =
@@ -327,7 +326,7 @@ pub fn inference(
                 learner.normalizer().standardizer(),
                 Choice::Sample,
                 &philox,
-                observations,
+                first.stacks().rows(0..1),
                 masks,
                 &starts,
                 draw,

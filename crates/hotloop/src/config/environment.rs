@@ -48,10 +48,15 @@ impl EnvConfig {
             rescale_action: self.rescale_action,
             clip_reward: self.clip_reward,
             sign_reward: self.sign_reward,
-            frame_stack: self.frame_stack,
         };
         let python = self.python_options(&spec, origins)?;
-        Ok((spec, options.wrapped(wrapping).with_python(python)))
+        Ok((
+            spec,
+            options
+                .wrapped(wrapping)
+                .stacked(self.frame_stack)
+                .with_python(python),
+        ))
     }
 
     /// What an environment in Python is told; an error if something is to be told to another one.

@@ -6,6 +6,7 @@
 //! normalizer statistics are those that were trained.
 
 mod failures;
+mod frames;
 mod row;
 mod stage;
 mod tally;
@@ -121,6 +122,7 @@ pub(crate) fn play_episodes(
             return Ok(None);
         }
         tally.count(&mut row, &mut states, &mut failures);
+        row.frames.start(&tally.starts);
         if let Some(episodes) = tally.all_finished() {
             let faults = failures.total;
             return Ok(Some(Played { episodes, faults }));

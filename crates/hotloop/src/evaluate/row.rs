@@ -1,12 +1,13 @@
 //! The memory of a turn in an evaluation.
 
-use hotloop_env::{Fault, LaneStates, Rows, RowsParts, Spaces};
+use super::frames::Frames;
+use hotloop_env::{Fault, LaneStates, Rows, RowsParts, Spaces, Stacks};
 use hotloop_rollout::{Bounding, Clip};
 
 /// The rows that an evaluation needs: one, whose next is itself.
 pub(super) struct Row {
+    pub(super) frames: Frames,
     /// Eight-byte words, so that elements of any type are aligned.
-    observations: Vec<u64>,
     actions: Vec<u64>,
     masks: Vec<u8>,
     clip: Clip,
@@ -24,7 +25,7 @@ impl Row {
     pub(super) fn new(spaces: &Spaces, lanes: usize, bounding: Bounding) -> Self {
         let words = |bytes: usize| vec![0u64; (bytes * lanes).div_ceil(8)];
         Self {
-            observations: words(spaces.observation.record_bytes()),
+            frames: Frames::new(spaces, lanes),
             actions: words(spaces.action.record_bytes()),
             clip: Clip::new(&spaces.action, lanes, bounding),
             masks: vec![1; spaces.action.mask_bytes() * lanes],
@@ -39,10 +40,10 @@ impl Row {
     }
 
     /// What is decided on, observations and masks, and the place of the actions.
-    pub(super) fn decision(&mut self, spaces: &Spaces) -> (&[u8], &[u8], &mut [u8]) {
+    pub(super) fn decision(&mut self, spaces: &Spaces) -> (Stacks<'_>, &[u8], &mut [u8]) {
         let n = self.valid.len();
         (
-            &bytemuck::cast_slice(&self.observations)[..n * spaces.observation.record_bytes()],
+            self.frames.seen(spaces),
             &self.masks,
             &mut bytemuck::cast_slice_mut(&mut self.actions)[..n * spaces.action.record_bytes()],
         )
@@ -72,8 +73,7 @@ impl Row {
             ends: &mut self.ends,
             episode_returns: &mut self.returns,
             episode_lengths: &mut self.lengths,
-            next_observations: &mut bytemuck::cast_slice_mut(&mut self.observations)
-                [..n * spaces.observation.record_bytes()],
+            next_observations: self.frames.next(),
             next_masks: &mut self.masks,
             next_valid: &mut self.next_valid,
             faults: &mut self.faults,
