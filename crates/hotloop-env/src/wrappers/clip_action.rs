@@ -36,16 +36,7 @@ impl<E: Env> Env for ClipAction<E> {
         self.env.step(self.action.map(action, clip), rng)
     }
 
-    delegate!(
-        observation_space,
-        reset,
-        observe,
-        action_mask,
-        save,
-        load,
-        render,
-        glyphs
-    );
+    delegate!(observation_space, reset, observe, action_mask, save, load);
 }
 
 #[cfg(test)]

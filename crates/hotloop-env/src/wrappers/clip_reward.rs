@@ -34,9 +34,7 @@ impl<E: Env> Env for ClipReward<E> {
         observe,
         action_mask,
         save,
-        load,
-        render,
-        glyphs
+        load
     );
 }
 

@@ -79,14 +79,7 @@ impl<E: Env> Env for EpisodeStats<E> {
         self.env.load(state)
     }
 
-    delegate!(
-        observation_space,
-        action_space,
-        observe,
-        action_mask,
-        render,
-        glyphs
-    );
+    delegate!(observation_space, action_space, observe, action_mask);
 }
 
 #[cfg(test)]

@@ -38,16 +38,7 @@ impl<E: Env> Env for FlattenObservation<E> {
         Ok(())
     }
 
-    delegate!(
-        action_space,
-        reset,
-        step,
-        action_mask,
-        save,
-        load,
-        render,
-        glyphs
-    );
+    delegate!(action_space, reset, step, action_mask, save, load);
 }
 
 #[cfg(test)]

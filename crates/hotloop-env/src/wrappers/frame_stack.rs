@@ -134,7 +134,7 @@ impl<E: Env> Env for FrameStack<E> {
         self.env.load(state)
     }
 
-    delegate!(action_space, action_mask, render, glyphs);
+    delegate!(action_space, action_mask);
 }
 
 #[cfg(test)]

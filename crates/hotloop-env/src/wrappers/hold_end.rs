@@ -52,7 +52,7 @@ impl<E: Env> Env for HoldEnd<E> {
         self.env.action_mask(mask);
     }
 
-    delegate!(observation_space, action_space, save, load, render, glyphs);
+    delegate!(observation_space, action_space, save, load);
 }
 
 impl<E: AsyncEnv> AsyncEnv for HoldEnd<E> {

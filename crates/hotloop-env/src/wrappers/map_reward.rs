@@ -28,9 +28,7 @@ impl<E: Env, F: FnMut(f64) -> f64 + Send> Env for MapReward<E, F> {
         observe,
         action_mask,
         save,
-        load,
-        render,
-        glyphs
+        load
     );
 }
 

@@ -17,9 +17,14 @@
 //! # Ok::<(), hotloop_env::EnvError>(())
 //! ```
 
-/// Methods of [`Env`](crate::Env) that a wrapper hands on to `self.env` as they are.
+/// Methods of [`Env`](crate::Env) that a wrapper hands on to `self.env` as they are, and those that draw, which no
+/// wrapper changes.
 macro_rules! delegate {
-    ($($method:ident),* $(,)?) => { $(delegate!(@ $method);)* };
+    ($($method:ident),* $(,)?) => {
+        $(delegate!(@ $method);)*
+        delegate!(@ render);
+        delegate!(@ glyphs);
+    };
     (@ observation_space) => {
         fn observation_space(&self) -> $crate::Space { self.env.observation_space() }
     };

@@ -55,16 +55,7 @@ impl<E: Env> Env for RescaleAction<E> {
         self.env.step(self.action.map(action, rescale), rng)
     }
 
-    delegate!(
-        observation_space,
-        reset,
-        observe,
-        action_mask,
-        save,
-        load,
-        render,
-        glyphs
-    );
+    delegate!(observation_space, reset, observe, action_mask, save, load);
 }
 
 #[cfg(test)]

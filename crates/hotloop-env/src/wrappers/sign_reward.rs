@@ -32,9 +32,7 @@ impl<E: Env> Env for SignReward<E> {
         observe,
         action_mask,
         save,
-        load,
-        render,
-        glyphs
+        load
     );
 }
 

@@ -55,14 +55,7 @@ impl<E: Env> Env for TimeLimit<E> {
         self.env.load(state)
     }
 
-    delegate!(
-        observation_space,
-        action_space,
-        observe,
-        action_mask,
-        render,
-        glyphs
-    );
+    delegate!(observation_space, action_space, observe, action_mask);
 }
 
 impl<E: AsyncEnv> AsyncEnv for TimeLimit<E> {
