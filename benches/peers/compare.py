@@ -1,6 +1,7 @@
 """Runs hotloop and its peers in turn, nothing else beside them, and prints one table with ratios.
 
-usage: compare.py [--peers .peers] [--hotloop PATH] [--repeats 3] [--only rollout,train,mujoco,gymnasium] [--all]
+usage: compare.py [--peers .peers] [--hotloop PATH] [--repeats 3]
+                  [--only rollout,train,mujoco,gymnasium,atari] [--all]
 
 `setup.sh` makes the peers' environments. Every number is the best of the repeats, which a noisy machine
 distorts least; hotloop and the peer that it is held against are measured alternately, so that a slow minute
@@ -20,6 +21,7 @@ HERE = Path(__file__).parent
 # num_envs, batch_size, threads: the settings among which EnvPool's best one is found.
 ENVPOOL_SETTINGS = [(64, 32, 2), (256, 128, 2), (1024, 256, 2), (1024, 1024, 2), (4096, 1024, 2), (1024, 1024, 1)]
 ENVPOOL_MUJOCO = [(2, 2, 2), (8, 4, 2), (8, 8, 2), (16, 8, 2), (64, 32, 2), (64, 64, 2)]
+ENVPOOL_ATARI = [(2, 2, 2), (8, 4, 2), (8, 8, 2), (16, 8, 2), (32, 16, 2), (64, 32, 2), (64, 64, 2)]
 PPO = [1024, 64, 4, 4]  # envs, horizon, minibatches, epochs
 
 
@@ -53,9 +55,12 @@ class Runners:
         return rate(self.python("torch", "envpool_steps.py", task, *setting))
 
     def best_envpool(self, settings, task):
-        tried = {setting: self.envpool(setting, task) for setting in settings}
+        return self.best("EnvPool", settings, lambda setting: self.envpool(setting, task))
+
+    def best(self, whose, settings, measure):
+        tried = {setting: measure(setting) for setting in settings}
         best = max(tried, key=tried.get)
-        print(f"EnvPool's best setting of {len(tried)}: envs, batch, threads = {best}", file=sys.stderr)
+        print(f"{whose}'s best setting of {len(tried)}: envs, batch, threads = {best}", file=sys.stderr)
         return best
 
     def bare_mujoco(self, task):
@@ -63,6 +68,13 @@ class Runners:
 
     def gymnasium_vector(self, task, envs):
         return rate(self.python("torch", "gymnasium_vector_steps.py", task, envs))
+
+    def ale_vector(self, setting, game):
+        return rate(self.python("torch", "ale_vector_steps.py", game, *setting))
+
+    def bare_ale(self, game):
+        out = run([self.args.hotloop.parent / "examples" / "speed", game, 2, 4])
+        return float(re.findall(r"emulator (\d+) steps/s", out)[-1])
 
     def rejax(self):
         envs, horizon, minibatches, epochs = PPO
@@ -107,7 +119,7 @@ def main():
     parser.add_argument("--peers", type=Path, default=Path(".peers"))
     parser.add_argument("--hotloop", type=Path, default=Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release" / "hotloop")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", default="rollout,train", help="rollout, train, mujoco, gymnasium")
+    parser.add_argument("--only", default="rollout,train", help="rollout, train, mujoco, gymnasium, atari")
     parser.add_argument("--all", action="store_true", help="also the slower peers: PyTorch, Stable-Baselines3, Sample Factory")
     args = parser.parse_args()
     r = Runners(args)
@@ -153,6 +165,21 @@ def main():
                 "rollout", "--env", "gymnasium:CartPole-v1", "--actors", 4, "--envs-per-actor", 16),
         }
         table("Gymnasium's CartPole-v1 in Python, stepping", alternately(args.repeats, jobs), "AsyncVectorEnv, 64 envs")
+
+    # The same with `cargo xtask atari`, the feature `atari`, and the example `speed` of hotloop-atari.
+    if "atari" in only:
+        game, task, env = "pong", "Pong-v5", "ALE/Pong-v5"
+        envpool = r.best_envpool(ENVPOOL_ATARI, task)
+        vector = r.best("The ALE's vector env", ENVPOOL_ATARI, lambda setting: r.ale_vector(setting, game))
+        stack = ("--set", "env.frame_stack=4")
+        jobs = {
+            "EnvPool": lambda: r.envpool(envpool, task),
+            "the ALE's vector env": lambda: r.ale_vector(vector, game),
+            "bare emulator on 2 threads": lambda: r.bare_ale(game),
+            "hotloop 16 × 1": lambda: r.hotloop("rollout", "--env", env, *stack, "--actors", 16, "--envs-per-actor", 1),
+            "hotloop 8 × 4": lambda: r.hotloop("rollout", "--env", env, *stack, "--actors", 8, "--envs-per-actor", 4),
+        }
+        table("Pong, 4 × 84 × 84, stepping, actions drawn beforehand", alternately(args.repeats, jobs), "EnvPool")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ mod common;
 
 use common::Lane;
 use hotloop_atari::Rules;
-use hotloop_env::{Env, EnvRng, Frame, Space, Stream};
+use hotloop_env::{Env, EnvRng, Frame, Space, StateReader, Stream};
 use std::path::Path;
 
 /// The names of all ROMs of games that one can play alone.
@@ -69,4 +69,42 @@ fn every_game_is_played_alike_from_a_reset_and_from_a_saved_state() {
         }
     }
     assert!(failures.is_empty(), "{failures:?}");
+}
+
+#[test]
+fn fire_begins_an_episode_where_it_is_asked_for() {
+    // In Breakout no ball is in play, and no life can be lost, until FIRE is pressed.
+    let lives_after = |fire_on_reset: bool| {
+        let rules = Rules {
+            fire_on_reset,
+            ..Rules::default()
+        };
+        let mut lane = Lane::new("breakout", &rules);
+        let mut rng = EnvRng::new(3, 0, Stream::Env);
+        lane.reset(&mut rng);
+        for _ in 0..150 {
+            lane.step(0, &mut rng);
+        }
+        lane.env.lives()
+    };
+    assert_eq!([lives_after(false), lives_after(true)], [5, 4]);
+}
+
+#[test]
+fn a_saved_state_that_cannot_be_is_refused() {
+    let rules = Rules::default();
+    let mut rng = EnvRng::new(0, 0, Stream::Env);
+    let mut lane = Lane::new("pong", &rules);
+    lane.reset(&mut rng);
+    let mut state = lane.save();
+    // The last action: behind the console's own state, which is preceded by its length.
+    let at = 8 + u64::from_le_bytes(state[..8].try_into().unwrap()) as usize;
+    state[at] = 18;
+    let error = lane.env.load(&mut StateReader::new(&state)).unwrap_err();
+    assert!(error.to_string().contains("last action is 18"), "{error}");
+    let error = lane
+        .env
+        .load(&mut StateReader::new(&state[..at]))
+        .unwrap_err();
+    assert!(error.to_string().contains("ends early"), "{error}");
 }

@@ -3,6 +3,7 @@
 /// A preset's name and its text.
 const PRESETS: &[(&str, &str)] = &[
     ("acrobot", include_str!("acrobot.toml")),
+    ("atari", include_str!("atari.toml")),
     ("bench", include_str!("bench.toml")),
     ("cartpole", include_str!("cartpole.toml")),
     ("cartpole-hidden", include_str!("cartpole-hidden.toml")),
@@ -26,6 +27,7 @@ const PRESETS: &[(&str, &str)] = &[
         include_str!("mountain-car-continuous.toml"),
     ),
     ("pendulum", include_str!("pendulum.toml")),
+    ("pong", include_str!("pong.toml")),
     ("t-maze", include_str!("t-maze.toml")),
     ("walker2d", include_str!("walker2d.toml")),
 ];
