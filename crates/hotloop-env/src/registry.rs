@@ -41,6 +41,8 @@ use std::sync::Arc;
 pub struct Registry {
     specs: BTreeMap<String, EnvSpec>,
     families: BTreeMap<String, Family>,
+    /// By what their ids begin with: environments that the program could have, and how it gets them.
+    left_out: BTreeMap<String, String>,
 }
 
 /// Makes the specification of one member of a family, by the part of its id after the prefix.
@@ -80,6 +82,22 @@ impl Registry {
         self
     }
 
+    /// Says of environments whose ids begin with `prefix`, and that are not here, how the program would get
+    /// them.
+    ///
+    /// ```
+    /// let mut registry = hotloop_env::Registry::new();
+    /// registry.leave_out("Cloud/", "build it with the feature \"cloud\"");
+    /// assert_eq!(
+    ///     registry.get("Cloud/Ant-v9").unwrap_err().to_string(),
+    ///     "this program was built without environment \"Cloud/Ant-v9\": build it with the feature \"cloud\""
+    /// );
+    /// ```
+    pub fn leave_out(&mut self, prefix: impl Into<String>, remedy: impl Into<String>) -> &mut Self {
+        self.left_out.insert(prefix.into(), remedy.into());
+        self
+    }
+
     /// The environment with this id, or an error that suggests the nearest one.
     pub fn get(&self, id: &str) -> Result<EnvSpec, EnvError> {
         if let Some(spec) = self.specs.get(id) {
@@ -94,6 +112,15 @@ impl Registry {
                 ))),
                 name => member(name),
             };
+        }
+        if let Some((_, remedy)) = self
+            .left_out
+            .iter()
+            .find(|(prefix, _)| id.starts_with(*prefix))
+        {
+            return Err(EnvError::new(format!(
+                "this program was built without environment {id:?}: {remedy}"
+            )));
         }
         let families = self.families.keys().map(|prefix| format!("{prefix}:NAME"));
         let known: Vec<String> = self.specs.keys().cloned().chain(families).collect();
@@ -117,6 +144,7 @@ impl fmt::Debug for Registry {
         f.debug_struct("Registry")
             .field("specs", &self.specs)
             .field("families", &self.families.keys())
+            .field("left_out", &self.left_out)
             .finish()
     }
 }

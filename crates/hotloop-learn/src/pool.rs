@@ -50,12 +50,17 @@ impl Pool {
     }
 
     /// Does all of `work`, by whichever threads are free; the results are in the order of the work. A
-    /// piece that panics is an error with its text.
+    /// piece that panics is an error with its text. A piece that is alone is done by the caller: for a small
+    /// minibatch two wake-ups take longer than they could save.
     pub(crate) fn run<T, F>(&self, work: Vec<F>) -> Vec<Result<T, LearnError>>
     where
         T: Send + 'static,
         F: FnOnce() -> Result<T, LearnError> + Send + 'static,
     {
+        if work.len() == 1 {
+            device::set_threads_once();
+            return work.into_iter().map(|work| caught(0, work)).collect();
+        }
         let (outbox, done) = flume::bounded(work.len());
         let stopped = || LearnError::Spec {
             what: "the learner's threads",
@@ -65,14 +70,8 @@ impl Pool {
         for (shard, work) in work.into_iter().enumerate() {
             let outbox = outbox.clone();
             let task = move || {
-                let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-                    Err(LearnError::ShardPanicked {
-                        shard,
-                        message: panic_message(panic.as_ref()),
-                    })
-                });
                 // There is room for every result, and nobody to tell if nobody waits.
-                let _ = outbox.send((shard, result));
+                let _ = outbox.send((shard, caught(shard, work)));
             };
             if let Some(tasks) = &self.tasks {
                 // If the threads have stopped, so says the result that stays in place.
@@ -85,6 +84,16 @@ impl Pool {
         }
         results
     }
+}
+
+/// What a piece of work comes to; its panic is an error.
+fn caught<T>(shard: usize, work: impl FnOnce() -> Result<T, LearnError>) -> Result<T, LearnError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        Err(LearnError::ShardPanicked {
+            shard,
+            message: panic_message(panic.as_ref()),
+        })
+    })
 }
 
 impl Drop for Pool {

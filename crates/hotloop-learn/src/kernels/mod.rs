@@ -106,6 +106,9 @@ kernels! {
     /// `out = a · B` for rows of `k`, where [`pack`] or [`pack_transposed`] made `panels` of the
     /// `k × n` matrix B. A row's result does not depend on the rows around it.
     fn products::matmul(a: &[f32], k: usize, panels: &[f32], n: usize, out: &mut [f32]);
+    /// `out = a · Wᵀ` for rows of `k` and an `n × k` weight as it lies, with the same bits as [`matmul`]:
+    /// for so few rows that packing would take longer than the product.
+    fn products::few(a: &[f32], k: usize, w: &[f32], n: usize, out: &mut [f32]);
     /// `out += dᵀ · h` for rows of `m` (d) and `n` (h); `out` is `m × n`.
     fn products::add_outer(d: &[f32], m: usize, h: &[f32], n: usize, out: &mut [f32]);
     /// `d *= 1 - y²` (y = tanh of the layer) and `bias_grad += Σ_rows d`.

@@ -69,6 +69,51 @@ fn tile<I: Isa, const ROWS: usize, const WIDTH: usize>(
     sums
 }
 
+/// One row times `PANELS` panels side by side, in the same order of additions: with one panel at a time each
+/// addition would wait for the one before.
+#[inline(always)]
+fn line<I: Isa, const PANELS: usize, const WIDTH: usize>(
+    row: &[f32],
+    k: usize,
+    packed: &[f32],
+) -> [[f32; WIDTH]; PANELS] {
+    let panels: [&[[f32; WIDTH]]; PANELS] =
+        std::array::from_fn(|p| &packed[p * k * WIDTH..].as_chunks().0[..k]);
+    let mut sums = [[0.0f32; WIDTH]; PANELS];
+    for (i, x) in row[..k].iter().enumerate() {
+        for (sums, panel) in sums.iter_mut().zip(panels) {
+            for (sum, b) in sums.iter_mut().zip(&panel[i]) {
+                *sum = madd::<I>(*x, *b, *sum);
+            }
+        }
+    }
+    sums
+}
+
+/// The rows that fill no tile, one by one.
+#[inline(always)]
+fn rest<I: Isa, const WIDTH: usize>(
+    a: &[f32],
+    k: usize,
+    packed: &[f32],
+    n: usize,
+    out: &mut [f32],
+) {
+    for (a, row) in a.chunks_exact(k).zip(out.chunks_exact_mut(n)) {
+        let (four, one) = row.split_at_mut(n - n % (4 * WIDTH));
+        let (of_four, of_one) = packed.split_at(k * four.len());
+        for (out, packed) in four
+            .chunks_exact_mut(4 * WIDTH)
+            .zip(of_four.chunks_exact(4 * k * WIDTH))
+        {
+            out.copy_from_slice(line::<I, 4, WIDTH>(a, k, packed).as_flattened());
+        }
+        for (out, packed) in one.chunks_mut(WIDTH).zip(of_one.chunks_exact(k * WIDTH)) {
+            out.copy_from_slice(&line::<I, 1, WIDTH>(a, k, packed)[0][..out.len()]);
+        }
+    }
+}
+
 #[inline(always)]
 fn panels<I: Isa, const ROWS: usize, const WIDTH: usize>(
     a: &[f32],
@@ -88,17 +133,21 @@ fn panels<I: Isa, const ROWS: usize, const WIDTH: usize>(
             }
         };
         let (a_tiles, out_tiles) = (a.chunks_exact(ROWS * k), out.chunks_exact_mut(ROWS * n));
-        let (a_rest, done) = (a_tiles.remainder(), a_tiles.len() * ROWS * n);
         for (a, out) in a_tiles.zip(out_tiles) {
             let sums = tile::<I, ROWS, WIDTH>(a, k, panel);
             for (sums, row) in sums.iter().zip(out.chunks_exact_mut(n)) {
                 store(sums, row);
             }
         }
-        for (a, row) in a_rest.chunks_exact(k).zip(out[done..].chunks_exact_mut(n)) {
-            store(&tile::<I, 1, WIDTH>(a, k, panel)[0], row);
-        }
     }
+    let (a_tiles, out_tiles) = (a.chunks_exact(ROWS * k), out.chunks_exact_mut(ROWS * n));
+    rest::<I, WIDTH>(
+        a_tiles.remainder(),
+        k,
+        packed,
+        n,
+        out_tiles.into_remainder(),
+    );
 }
 
 #[inline(always)]
@@ -110,6 +159,37 @@ pub(super) fn matmul<I: Isa>(a: &[f32], k: usize, packed: &[f32], n: usize, out:
         (_, 12) => panels::<I, 12, COLUMNS>(a, k, packed, n, out),
         (_, 6) => panels::<I, 6, COLUMNS>(a, k, packed, n, out),
         _ => panels::<I, 2, COLUMNS>(a, k, packed, n, out),
+    }
+}
+
+/// Outputs of [`few`] that are summed side by side.
+const SIDE_BY_SIDE: usize = 8;
+
+/// One row times `N` rows of a weight, in the order of additions of [`tile`].
+#[inline(always)]
+fn dots<I: Isa, const N: usize>(row: &[f32], w: &[f32]) -> [f32; N] {
+    let k = row.len();
+    let of_outputs: [&[f32]; N] = std::array::from_fn(|o| &w[o * k..(o + 1) * k]);
+    let mut sums = [0.0f32; N];
+    for (i, x) in row.iter().enumerate() {
+        for (sum, w) in sums.iter_mut().zip(of_outputs) {
+            *sum = madd::<I>(*x, w[i], *sum);
+        }
+    }
+    sums
+}
+
+#[inline(always)]
+pub(super) fn few<I: Isa>(a: &[f32], k: usize, w: &[f32], n: usize, out: &mut [f32]) {
+    for (row, out) in a.chunks_exact(k).zip(out.chunks_exact_mut(n)) {
+        let (mut blocks, whole) = (out.chunks_exact_mut(SIDE_BY_SIDE), n - n % SIDE_BY_SIDE);
+        for (out, w) in (&mut blocks).zip(w.chunks_exact(SIDE_BY_SIDE * k)) {
+            out.copy_from_slice(&dots::<I, SIDE_BY_SIDE>(row, w));
+        }
+        let left = blocks.into_remainder().iter_mut();
+        for (out, w) in left.zip(w[whole * k..].chunks_exact(k)) {
+            [*out] = dots::<I, 1>(row, w);
+        }
     }
 }
 

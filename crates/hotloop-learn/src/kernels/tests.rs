@@ -158,6 +158,7 @@ fn products_agree_with_f64_at_every_remainder() {
         (25, 4, 17),
         (7, 33, 40),
         (6, 3, 16),
+        (5, 9, 100),
     ] {
         let (a, b) = (values(rows * k, 1.0), values(k * n, 1.0));
         let transposed: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
@@ -180,6 +181,11 @@ fn products_agree_with_f64_at_every_remainder() {
                     t.isa
                 );
             }
+            // A weight that is not packed gives the same bits, too.
+            let mut direct = vec![9.0; rows * n];
+            // SAFETY: as above.
+            unsafe { (t.few)(&a, k, &transposed, n, &mut direct) };
+            assert_eq!(direct, out);
             // Each row alone gives the same bits as in company.
             for (row, expected) in a.chunks(k).zip(out.chunks(n)) {
                 let mut alone = vec![9.0; n];

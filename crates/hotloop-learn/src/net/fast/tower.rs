@@ -18,6 +18,9 @@ use std::ops::Range;
 /// instruction set divide it.
 pub(super) const BLOCK: usize = 48;
 
+/// Up to so many rows weights are not packed for a forward pass.
+const FEW: usize = 2;
+
 /// Below so many inputs the gradient of a weight is summed transposed, so that its long side runs
 /// along the vector registers.
 const NARROW: usize = 16;
@@ -127,11 +130,13 @@ impl Pass<'_> {
         } = scratch;
         let of_core = core.map_or(0, Panels::len);
         let size = |d: &Dense| kernels::packed_len(d.inputs, d.outputs);
-        let of_dense: usize = self.tower.dense.iter().map(size).sum();
+        let few = self.lanes() * self.steps <= FEW;
+        let packs = || self.tower.dense.iter().filter(|_| !few);
+        let of_dense: usize = packs().map(size).sum();
         let (of_core, mut rest) = first(packed, of_core + of_dense).split_at_mut(of_core);
         let core = core.map(|core| (core, Panels::forward(core, self.w, of_core)));
         let mut panels: Vec<&[f32]> = Vec::with_capacity(self.tower.dense.len());
-        for d in &self.tower.dense {
+        for d in packs() {
             let (panel, after) = rest.split_at_mut(size(d));
             kernels::pack_transposed(d.weight(self.w), d.inputs, d.outputs, panel);
             panels.push(panel);
@@ -177,8 +182,7 @@ impl Pass<'_> {
                     }
                 };
                 let out = &mut out[..block.len() * heads.outputs];
-                let panel = panels[layers.len()];
-                kernels::matmul(input, heads.inputs, panel, heads.outputs, out);
+                self.product(&heads, panels.get(layers.len()), input, out);
                 kernels::bias_add(out, heads.bias(self.w));
                 for (i, out) in block.zip(out.chunks_exact(heads.outputs)) {
                     let row = chunk.row(i);
@@ -190,6 +194,14 @@ impl Pass<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// The rows `input` times a layer's weight, by its panels if it was packed.
+    fn product(&self, d: &Dense, panel: Option<&&[f32]>, input: &[f32], out: &mut [f32]) {
+        match panel {
+            Some(panel) => kernels::matmul(input, d.inputs, panel, d.outputs, out),
+            None => kernels::few(input, d.inputs, d.weight(self.w), d.outputs, out),
         }
     }
 
@@ -211,7 +223,7 @@ impl Pass<'_> {
                 Some(below) => &below[start * d.inputs..][..rows * d.inputs],
             };
             let h = &mut here[0][start * d.outputs..][..rows * d.outputs];
-            kernels::matmul(input, d.inputs, panels[i], d.outputs, h);
+            self.product(d, panels.get(i), input, h);
             match self.net.activation {
                 Activation::Tanh => kernels::bias_tanh(h, d.bias(self.w)),
                 Activation::Relu => kernels::bias_relu(h, d.bias(self.w)),
