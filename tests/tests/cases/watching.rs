@@ -72,6 +72,7 @@ fn watching_changes_nothing_and_misses_no_state() {
     for (spec, settings) in [
         (&at_once, &memory[..1]),
         (&at_once, &memory[..]),
+        (&at_once, &["env.frame_stack=3"]),
         (&waiting, &memory[..1]),
     ] {
         let mut agent = agent(spec, settings);
