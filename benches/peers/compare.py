@@ -1,7 +1,7 @@
 """Runs hotloop and its peers in turn, nothing else beside them, and prints one table with ratios.
 
 usage: compare.py [--peers .peers] [--hotloop PATH] [--repeats 3]
-                  [--only rollout,train,mujoco,gymnasium,atari] [--all]
+                  [--only rollout,train,mujoco,mujoco-train,gymnasium,atari] [--all]
 
 `setup.sh` makes the peers' environments. Every number is the best of the repeats, which a noisy machine
 distorts least; hotloop and the peer that it is held against are measured alternately, so that a slow minute
@@ -63,6 +63,14 @@ class Runners:
         print(f"{whose}'s best setting of {len(tried)}: envs, batch, threads = {best}", file=sys.stderr)
         return best
 
+    def train_mujoco(self, script):
+        return rate(self.python("torch", script, "HalfCheetah-v5"))
+
+    def hotloop_train(self, preset):
+        with tempfile.TemporaryDirectory() as folder:
+            out = run([self.args.hotloop, "train", preset, "--run-dir", Path(folder) / "run", "--json"])
+        return float(re.findall(r'"steps_per_s":([\d.]+)', out)[-1])
+
     def bare_mujoco(self, task):
         return rate(run([self.args.hotloop.parent / "examples" / "bare", task, 2]))
 
@@ -119,7 +127,7 @@ def main():
     parser.add_argument("--peers", type=Path, default=Path(".peers"))
     parser.add_argument("--hotloop", type=Path, default=Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release" / "hotloop")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", default="rollout,train", help="rollout, train, mujoco, gymnasium, atari")
+    parser.add_argument("--only", default="rollout,train", help="rollout, train, mujoco, mujoco-train, gymnasium, atari")
     parser.add_argument("--all", action="store_true", help="also the slower peers: PyTorch, Stable-Baselines3, Sample Factory")
     args = parser.parse_args()
     r = Runners(args)
@@ -157,6 +165,15 @@ def main():
         table(f"{task}, stepping, actions drawn beforehand", alternately(args.repeats, jobs), "EnvPool")
 
     # hotloop steps the same environments with the same interpreter.
+    if "mujoco-train" in only:
+        jobs = {
+            "PyTorch + EnvPool": lambda: r.train_mujoco("torch_envpool_mujoco.py"),
+            "Stable-Baselines3": lambda: r.train_mujoco("sb3_mujoco.py"),
+            "hotloop": lambda: r.hotloop_train("halfcheetah"),
+        }
+        title = "PPO on HalfCheetah-v5, 1 M steps, one environment, 2,048 steps, 10 epochs × 32 minibatches"
+        table(title, alternately(args.repeats, jobs), "PyTorch + EnvPool")
+
     if "gymnasium" in only:
         os.environ["HOTLOOP_PYTHON"] = str((args.peers / "torch" / "bin" / "python").absolute())
         jobs = {

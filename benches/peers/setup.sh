@@ -10,7 +10,7 @@ make_env() {
 }
 make_env torch
 "$dir/torch/bin/pip" install --quiet torch==2.11.0 stable-baselines3==2.9.2 envpool==1.2.5 \
-    gymnasium==1.4.0 ale-py==0.12.1 opencv-python-headless
+    "gymnasium[mujoco]==1.4.0" mujoco==3.17.0 ale-py==0.12.1 opencv-python-headless
 make_env sf
 "$dir/sf/bin/pip" install --quiet "setuptools<70" wheel torch==2.11.0 "numpy<2" sample-factory==2.1.1
 make_env jax
