@@ -5,9 +5,13 @@
 
 mod common;
 
-use common::Lane;
+use common::{Lane, game};
 use hotloop_atari::Rules;
-use hotloop_env::{Env, EnvRng, Frame, Space, StateReader, Stream};
+use hotloop_env::wrappers::FrameStack;
+use hotloop_env::{
+    ActionBuf, End, Env, EnvRng, Frame, Layout, ObservationBuf, ResetCtx, Space, StateReader,
+    Stream,
+};
 use std::path::Path;
 
 /// The names of all ROMs of games that one can play alone.
@@ -107,4 +111,39 @@ fn a_saved_state_that_cannot_be_is_refused() {
         .load(&mut StateReader::new(&state[..at]))
         .unwrap_err();
     assert!(error.to_string().contains("ends early"), "{error}");
+}
+
+#[test]
+fn br_34_a_stack_of_frames_does_not_leak_across_games() {
+    // Games of 10 steps and a frame without action each; the last one is cut short.
+    let rules = Rules {
+        noop_max: 1,
+        max_frames: 40,
+        ..Rules::default()
+    };
+    let mut single = Lane::new("breakout", &rules);
+    let mut stacked = FrameStack::new(game("breakout", &rules), 4).unwrap();
+    let action = ActionBuf::new(&Layout::of_actions(&stacked.action_space()).unwrap());
+    let mut seen = ObservationBuf::new(&Layout::new(&stacked.observation_space()).unwrap());
+    let mut rngs = [0, 0].map(|lane| EnvRng::new(5, lane, Stream::Env));
+    for _ in 0..3 {
+        single.reset(&mut rngs[0]);
+        let mut ctx = ResetCtx::new(&mut rngs[1], 0, 0, 0);
+        stacked.reset(&mut ctx).unwrap();
+        let mut frames = vec![single.observe().to_vec(); 4];
+        let mut end = End::Continue;
+        while end == End::Continue {
+            stacked.observe(&mut seen.as_mut()).unwrap();
+            let last: Vec<u8> = frames[frames.len() - 4..].concat();
+            assert_eq!(seen.record(), last, "step {}", frames.len() - 4);
+            let step = single.step(0, &mut rngs[0]);
+            end = stacked.step(action.view(), &mut rngs[1]).unwrap().end();
+            assert_eq!(step.end(), end);
+            frames.push(single.observe().to_vec());
+        }
+        // The final observation, which the stack of the next game does not touch.
+        stacked.observe(&mut seen.as_mut()).unwrap();
+        assert_eq!(seen.record(), frames[frames.len() - 4..].concat());
+        assert_eq!((end, frames.len()), (End::Truncated, 4 + 10));
+    }
 }
