@@ -43,7 +43,8 @@ def prepare(channel, receive, install, memory, recipe):
     try:
         import gymnasium
     except ImportError as error:
-        raise ImportError("%s; install Gymnasium: %s -m pip install gymnasium" % (error, sys.executable)) from None
+        raise ImportError("%s; install Gymnasium (%s -m pip install gymnasium), or name an interpreter that has it "
+                          "with env.python or HOTLOOP_PYTHON" % (error, sys.executable)) from None
     del gymnasium
     install()
     from hotloop_worker import lanes, shared, spaces
