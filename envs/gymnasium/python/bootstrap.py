@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 import types
 
 
@@ -38,7 +39,7 @@ def receive(channel):
         while len(parts) < size:
             part = channel.recv(size - len(parts))
             if not part:
-                os.killpg(0, signal.SIGKILL)
+                raise ConnectionError
             parts += part
         return bytes(parts)
 
@@ -60,7 +61,7 @@ def install(sources):
         exec(compile(text, file, "exec"), module.__dict__)
 
 
-def start():
+def serve():
     descriptors = [int(argument) for argument in sys.argv[1:4]]
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
@@ -74,4 +75,12 @@ def start():
     sys.modules["hotloop_worker.serve"].main(channel, receive, lambda: install(sources[1:]), descriptors[2], recipe)
 
 
-start()
+try:
+    serve()
+except ConnectionError:
+    pass
+except BaseException:
+    traceback.print_exc()
+finally:
+    # With whatever its environments have started and left: nobody else may be there to do it.
+    os.killpg(0, signal.SIGKILL)

@@ -2,8 +2,6 @@
 import faulthandler
 import gc
 import json
-import os
-import signal
 import sys
 
 
@@ -18,7 +16,9 @@ def main(channel, receive, install, memory, recipe):
     try:
         lanes = prepare(channel, receive, install, memory, recipe)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        refuse(channel, error)
+        # Why there is no worker. If nobody is there to be told, the end is the same.
+        say(channel, b"x", told_plainly(error))
+        return
     gc.collect()
     gc.freeze()
     channel.sendall(b"r")
@@ -34,8 +34,7 @@ def main(channel, receive, install, memory, recipe):
             draw(channel, lanes, int.from_bytes(channel.recv(4, 0x100), "little"))
         else:
             lanes.close()
-            # With whatever its environments have started and left: nobody else may be there to do it.
-            os.killpg(0, signal.SIGKILL)
+            return
 
 
 def prepare(channel, receive, install, memory, recipe):
@@ -61,12 +60,6 @@ def prepare(channel, receive, install, memory, recipe):
     })
     arrays = shared.Shared(memory, receive(channel), recipe["lanes"])
     return lanes.Lanes(make, first, recipe["lanes"], arrays, recipe["drawn"])
-
-
-def refuse(channel, error):
-    """Says why there is no worker, and ends."""
-    say(channel, b"x", told_plainly(error))
-    os._exit(1)
 
 
 def told_plainly(error):
