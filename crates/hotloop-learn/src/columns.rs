@@ -104,13 +104,7 @@ impl Columns {
 
     /// Rows that stand for those of any batch, as many as there is room for; and the bytes of that room.
     pub(crate) fn rehearsal(&self) -> (Minibatch, usize) {
-        let masks = self.room.masks.as_ref();
-        let rows = Minibatch {
-            // Something is always allowed.
-            masks: masks.map(Tensor::ones_like),
-            ..self.room.share()
-        };
-        (self.placed(rows), self.room.bytes())
+        (self.placed(self.room.share()), self.room.bytes())
     }
 
     /// Rows to be trained on.

@@ -214,24 +214,17 @@ impl Learner {
         store.publish(self.updates, &self.params, &self.normalizer)
     }
 
-    /// Takes the memory that updates will need, by a gradient step that changes nothing. Returns the bytes that a
-    /// batch will take besides, in memory that is set aside but not yet in use.
+    /// Takes the memory that updates will need, by a gradient that is not used. Returns the bytes that a batch will
+    /// take besides, in memory that is set aside but not yet in use.
     ///
     /// # Errors
-    /// If the algorithm or the network fails on rows that are all zero.
+    /// If the network fails on rows that are all zero.
     pub fn rehearse(&mut self) -> Result<usize, LearnError> {
         let (rows, bytes) = self.columns.rehearsal();
-        let minibatches = self.spec.minibatches.min(rows.units() as usize).max(1);
-        let units = (rows.units() as usize).div_ceil(minibatches);
-        let n = units as i64 * rows.unit();
-        let draw = Draw {
-            rows: &rows,
-            index: &Tensor::arange(units as i64, (Kind::Int64, rows.valid.device())),
-            advantages: &rows.advantages.narrow(0, 0, n),
-            valid_count: n as f64,
-        };
+        let parts = self.spec.minibatches.max(1) * self.pool.shards();
+        let units = (rows.units() as usize).div_ceil(parts);
         self.pool
-            .rehearse(&self.net, &self.params, &self.algorithm, draw)?;
+            .rehearse(&self.net, &self.params, &rows, units as i64)?;
         Ok(bytes)
     }
 

@@ -8,13 +8,13 @@ use crate::{
     algo::{Algorithm, BoundLoss, LossContext, Minibatch, Progress},
     error::LearnError,
     kernels,
-    net::ActorCritic,
+    net::{ActorCritic, Outputs},
+    objective::Loss,
     params::Params,
     pool::Pool,
 };
-use std::ops::Range;
 use std::sync::{Arc, Barrier};
-use tch::{Device, Tensor};
+use tch::{Device, Kind, Tensor};
 
 /// One shard's work, with everything it needs: libtorch's handles cannot be lent across threads.
 struct Job {
@@ -115,35 +115,52 @@ impl GradientPool {
         &self.pool
     }
 
-    /// Computes the gradient of the first shard of `draw` on every thread at once, and drops it: so each has
-    /// taken the memory that it will need.
+    /// Takes the memory that a shard of so many units of `rows` needs on every thread, by a gradient of
+    /// what the network says about them.
     ///
     /// # Errors
-    /// As [`gradient`](Self::gradient).
+    /// If the network fails, or panics.
     pub(crate) fn rehearse(
         &mut self,
         net: &Arc<ActorCritic>,
         params: &Params,
-        algorithm: &Arc<dyn Algorithm>,
-        draw: Draw<'_>,
+        rows: &Minibatch,
+        units: i64,
     ) -> Result<(), LearnError> {
-        let units = draw.index.numel() as i64;
-        let share = (units + self.shards as i64 - 1) / self.shards as i64;
         let together = Arc::new(Barrier::new(self.threads()));
-        let work = (0..self.threads()).map(|_| {
-            let job = self.job(net, params, algorithm, draw, 0..share, Progress::default());
-            let together = Arc::clone(&together);
+        // One piece alone would be done by the caller, which several shards never are.
+        let pieces = self.threads().max(self.shards.min(2));
+        let work = (0..pieces).map(|_| {
+            let (net, params) = (Arc::clone(net), params.share());
+            let (rows, together) = (rows.slice(0, units), Arc::clone(&together));
+            let mut grads = self.arena(&params);
             move || {
                 // Nobody takes two.
                 together.wait();
-                job.run()
+                let index = Tensor::arange(units, (Kind::Int64, rows.valid.device()));
+                let drawn = rows.select(&index);
+                let whole = |outputs: &Outputs| {
+                    let sum = outputs.head.sum(Kind::Float) + outputs.value.sum(Kind::Float);
+                    Ok(Loss::new(sum, &[]))
+                };
+                let sequences = drawn.sequences.as_ref();
+                net.gradient(&params, &drawn.observations, sequences, &whole, &mut grads)?;
+                Ok(grads)
             }
         });
         let work = work.collect();
         for done in self.pool.run(work) {
-            self.spare.push(done?.0);
+            self.spare.push(done?);
         }
         Ok(())
+    }
+
+    /// An arena for a shard's gradient.
+    fn arena(&mut self, params: &Params) -> Params {
+        self.spare
+            .pop()
+            .filter(|p| p.layout() == params.layout() && p.device() == params.device())
+            .unwrap_or_else(|| Params::zeros(Arc::clone(params.layout()), params.device()))
     }
 
     /// The gradient of `algorithm`'s loss over a minibatch, written into `grads`; returns the
@@ -161,13 +178,28 @@ impl GradientPool {
         grads: &mut Params,
     ) -> Result<Vec<f64>, LearnError> {
         let (units, shards) = (draw.index.numel() as i64, self.shards as i64);
+        let unit = draw.rows.unit();
         let mut work = Vec::with_capacity(self.shards);
         for i in 0..shards {
             let (start, end) = (i * units / shards, (i + 1) * units / shards);
             if start == end {
                 continue;
             }
-            let job = self.job(net, params, algorithm, draw, start..end, progress);
+            let job = Job {
+                net: Arc::clone(net),
+                params: params.share(),
+                algorithm: Arc::clone(algorithm),
+                rows: Minibatch {
+                    valid_count: draw.valid_count,
+                    ..draw.rows.share()
+                },
+                index: draw.index.narrow(0, start, end - start),
+                advantages: draw
+                    .advantages
+                    .narrow(0, start * unit, (end - start) * unit),
+                progress,
+                grads: self.arena(params),
+            };
             work.push(move || job.run());
         }
         let mut total: Option<Vec<f64>> = None;
@@ -190,37 +222,6 @@ impl GradientPool {
             reason: "it has no rows".into(),
         })
     }
-
-    /// The work on some of the units of a minibatch.
-    fn job(
-        &mut self,
-        net: &Arc<ActorCritic>,
-        params: &Params,
-        algorithm: &Arc<dyn Algorithm>,
-        draw: Draw<'_>,
-        units: Range<i64>,
-        progress: Progress,
-    ) -> Job {
-        let (unit, n) = (draw.rows.unit(), units.end - units.start);
-        let arena = self
-            .spare
-            .pop()
-            .filter(|p| p.layout() == params.layout() && p.device() == params.device());
-        Job {
-            net: Arc::clone(net),
-            params: params.share(),
-            algorithm: Arc::clone(algorithm),
-            rows: Minibatch {
-                valid_count: draw.valid_count,
-                ..draw.rows.share()
-            },
-            index: draw.index.narrow(0, units.start, n),
-            advantages: draw.advantages.narrow(0, units.start * unit, n * unit),
-            progress,
-            grads: arena
-                .unwrap_or_else(|| Params::zeros(Arc::clone(params.layout()), params.device())),
-        }
-    }
 }
 
 fn add(grads: &mut Params, part: &Params) -> Result<(), LearnError> {
@@ -239,11 +240,9 @@ mod tests {
     use crate::{
         algo::Ppo,
         dist::HeadSpec,
-        net::{Activation, MlpSpec, Outputs},
-        objective::Loss,
+        net::{Activation, MlpSpec},
     };
     use hotloop_math::Rows;
-    use tch::Kind;
 
     fn net() -> Arc<ActorCritic> {
         let spec = MlpSpec {
