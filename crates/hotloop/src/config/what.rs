@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn what_is_none_of_the_three_is_suggested() {
         let error = named("cartpol").unwrap_err();
-        assert!(error.contains("is no preset (acrobot, bench, "), "{error}");
+        assert!(error.contains("is no preset (acrobot, atari, "), "{error}");
         assert!(
             error.contains("no environment of this program and no TOML file"),
             "{error}"
