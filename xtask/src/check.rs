@@ -14,9 +14,7 @@ pub(crate) fn test(workspace: &Path, links: &Links) -> Result<()> {
     venv::set_up(workspace)?;
     let mut tests = cargo("test", workspace, links)?;
     tests.arg("--workspace");
-    tests
-        .arg("--features")
-        .arg(links.features_of(None).join(","));
+    tests.arg("--features").arg(links.all_features());
     run(tests)?;
     lint_features(workspace, links)?;
 
@@ -50,7 +48,7 @@ fn lint_features(workspace: &Path, links: &Links) -> Result<()> {
         clippy.args(["--package", feature.package]);
     }
     clippy.args(["--package", "hotloop-cli", "--all-targets", "--features"]);
-    clippy.arg(links.features_of(None).join(","));
+    clippy.arg(links.all_features());
     clippy.args(["--", "-D", "warnings"]);
     run(clippy)
 }

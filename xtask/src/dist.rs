@@ -31,7 +31,18 @@ pub(crate) fn dist(workspace: &Path, links: &Links, out: &Path) -> Result<()> {
     }
     let mut sets = vec![(torch, libtorch)];
     for (feature, folder) in &links.features {
-        if let Some(recipes) = feature.recipes {
+        let Some(recipes) = feature.recipes else {
+            // It may be passed on under its own licence only, and needs files of this machine.
+            ensure!(
+                !links.chosen.contains(feature),
+                "a program with `{}` cannot be passed on in this way (see the crate {}): take \"{0}\" out of \
+                 HOTLOOP_FEATURES in .cargo/libtorch.toml and run the command again",
+                feature.name,
+                feature.package
+            );
+            continue;
+        };
+        if links.chosen.contains(feature) {
             sets.push((recipe::current(recipes)?, folder));
         }
     }
@@ -86,7 +97,7 @@ fn build(workspace: &Path, links: &Links) -> Result<PathBuf> {
     // `cargo rustc` gives the flag to the program alone: as a RUSTFLAG it would rebuild everything.
     let mut build = cargo("rustc", workspace, links)?;
     build.args(["--release", "--package", "hotloop-cli", "--bin", "hotloop"]);
-    let features = links.features_of(Some("hotloop-cli")).join(",");
+    let features = links.built_in();
     build.args(["--features", &features, "--", "-C"]);
     build.arg(format!("link-arg=-Wl,-rpath,{origin}/../lib"));
     run(build)?;

@@ -15,6 +15,8 @@ use crate::features::{self, Feature};
 
 /// The file with the paths, beside cargo's `config.toml`.
 const FILE: &str = "libtorch.toml";
+/// The variable that remembers which features are built into hotloop.
+const CHOSEN: &str = "HOTLOOP_FEATURES";
 const INCLUDE: &str = "include = [{ path = \"libtorch.toml\", optional = true }]\n";
 
 /// Everything outside the workspace that it is built with.
@@ -23,6 +25,8 @@ pub(crate) struct Links {
     pub(crate) libtorch: PathBuf,
     /// The optional parts that are set up, each with the folder of its files.
     pub(crate) features: Vec<(&'static Feature, PathBuf)>,
+    /// Those of them that were asked for, and so are built into hotloop; tests set up all.
+    pub(crate) chosen: Vec<&'static Feature>,
 }
 
 impl Links {
@@ -33,6 +37,17 @@ impl Links {
         let folder = |variable| Some(PathBuf::from(table.get("env")?.get(variable)?.as_str()?));
         Some(Self {
             libtorch: folder("LIBTORCH")?,
+            chosen: features::ALL
+                .iter()
+                .copied()
+                .filter(|feature| {
+                    let names = folder(CHOSEN).unwrap_or_default();
+                    names
+                        .to_string_lossy()
+                        .split(',')
+                        .any(|name| name == feature.name)
+                })
+                .collect(),
             features: features::ALL
                 .iter()
                 .filter_map(|feature| Some((*feature, folder(feature.variable)?)))
@@ -63,15 +78,22 @@ impl Links {
         Ok(flags)
     }
 
-    /// The cargo features to build `package` with; of all packages if none is given.
-    pub(crate) fn features_of(&self, package: Option<&str>) -> Vec<String> {
+    /// The cargo features that hotloop is built with.
+    pub(crate) fn built_in(&self) -> String {
+        let names = self
+            .chosen
+            .iter()
+            .map(|f| format!("hotloop-cli/{}", f.name));
+        names.collect::<Vec<_>>().join(",")
+    }
+
+    /// The cargo features of all packages, for tests.
+    pub(crate) fn all_features(&self) -> String {
         let names = self.features.iter().map(|(feature, _)| feature);
-        match package {
-            Some(package) => names.map(|f| format!("{package}/{}", f.name)).collect(),
-            None => names
-                .flat_map(|f| ["hotloop-cli", f.package].map(|p| format!("{p}/{}", f.name)))
-                .collect(),
-        }
+        names
+            .flat_map(|f| ["hotloop-cli", f.package].map(|p| format!("{p}/{}", f.name)))
+            .collect::<Vec<_>>()
+            .join(",")
     }
 }
 
@@ -156,6 +178,10 @@ fn file_text(links: &Links, user: &Table) -> Result<String> {
             Value::String(utf8(&folder)?.into())
         );
     }
+    if !links.chosen.is_empty() {
+        let names: Vec<_> = links.chosen.iter().map(|feature| feature.name).collect();
+        text += &format!("env.{CHOSEN} = \"{}\"\n", names.join(","));
+    }
     for key in ["rustflags", "rustdocflags"] {
         // Cargo takes these from one section only: a `target` section anywhere silences every `build` section.
         let targets = user.get("target").and_then(Value::as_table);
@@ -186,6 +212,7 @@ mod tests {
         Links {
             libtorch: libtorch.into(),
             features: Vec::new(),
+            chosen: Vec::new(),
         }
     }
 
@@ -232,11 +259,19 @@ mod tests {
         let flags = flags(&table, &["build"], "rustflags").unwrap();
         assert_eq!(flags[1], "link-arg=-Wl,-rpath,/lt/lib");
         assert_eq!(flags[3], "link-arg=-Wl,-rpath,/mj/lib");
-        assert_eq!(
-            links.features_of(Some("hotloop-cli")),
-            ["hotloop-cli/mujoco"]
-        );
-        assert_eq!(links.features_of(None).len(), 2);
+        let all = "hotloop-cli/mujoco,hotloop-mujoco/mujoco";
+        assert_eq!(links.all_features(), all);
+        // What only tests wanted is not built into hotloop.
+        assert_eq!(links.built_in(), "");
+        assert!(table["env"].get(CHOSEN).is_none());
+        let links = Links {
+            chosen: vec![features::MUJOCO],
+            ..links
+        };
+        assert_eq!(links.built_in(), "hotloop-cli/mujoco");
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &links).unwrap();
+        assert_eq!(Links::of(dir.path()), Some(links));
     }
 
     #[test]

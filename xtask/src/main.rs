@@ -82,6 +82,9 @@ enum Task {
         args: Vec<OsString>,
     },
     /// Runs all tests: of the workspace, of the documentation, of the examples, and the model check
+    ///
+    /// They compare with Gymnasium in .venv, which is made (some 500 MB), and with MuJoCo and the Arcade Learning Environment
+    /// (GPL-2), which are downloaded; neither is built into hotloop by that.
     Test,
     /// Makes .venv, a Python with Gymnasium and its environments at fixed versions
     ///
@@ -127,10 +130,11 @@ fn run(task: Task) -> Result<()> {
         Task::Test => features::ALL,
         _ => &[],
     };
-    let links = setup::set_up(&workspace, &wanted, added)?;
+    let kept = !matches!(task, Task::Test);
+    let links = setup::set_up(&workspace, &wanted, added, kept)?;
     let hotloop = |args: &[OsString]| {
         let mut run = cargo::cargo("run", &workspace, &links)?;
-        let features = links.features_of(Some("hotloop-cli")).join(",");
+        let features = links.built_in();
         run.args([
             "--release",
             "--package",

@@ -9,11 +9,13 @@ use crate::features::{self, Feature};
 use crate::libtorch::{self, Wanted};
 use crate::link::{self, Links};
 
-/// Sets the workspace up with `added` features beside those of before, and returns what it is linked with.
+/// Sets the workspace up with `added` features beside those of before, and returns what it is linked with. If they are
+/// `kept`, they are built into hotloop from now on.
 pub(crate) fn set_up(
     workspace: &Path,
     wanted: &Wanted,
     added: &[&'static Feature],
+    kept: bool,
 ) -> Result<Links> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     require_compiler(&compiler, |program| find_in_path(program).is_some())?;
@@ -25,7 +27,14 @@ pub(crate) fn set_up(
         .filter(|feature| added.contains(feature) || known.iter().any(|(f, _)| f == *feature))
         .map(|feature| Ok((*feature, (feature.make)()?)))
         .collect::<Result<_>>()?;
-    let links = Links { libtorch, features };
+    let before = before.map(|links| links.chosen).unwrap_or_default();
+    let chosen = features::ALL.iter().copied();
+    let chosen = chosen.filter(|f| before.contains(f) || kept && added.contains(f));
+    let links = Links {
+        chosen: chosen.collect(),
+        libtorch,
+        features,
+    };
     if link::write(workspace, &links)? {
         eprintln!(
             "xtask: cargo is set up to use the libtorch in {}",
