@@ -41,7 +41,7 @@ pub(crate) fn set_up(workspace: &Path) -> Result<PathBuf> {
     make.args(["-m", "venv"]).arg(&folder);
     run(
         make,
-        "Python 3.10 or newer with its venv module is needed (Debian, Ubuntu: apt install python3-venv)",
+        "Python 3.11 to 3.13 with its venv module is needed (Debian, Ubuntu: apt install python3-venv)",
     )?;
     let list = folder.join("requirements.txt");
     fs::write(&list, REQUIREMENTS).with_context(|| format!("writing {}", list.display()))?;

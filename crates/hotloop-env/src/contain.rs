@@ -62,21 +62,10 @@ pub(crate) fn check_mask(masks: &Layout, mask: &[u8]) -> Result<(), EnvError> {
     Ok(())
 }
 
-/// A failure unless the reward is a number that a learner can learn from: finite, as `f32` too.
+/// A failure unless the reward is a number that a learner can learn from.
 #[inline]
 pub(crate) fn check_reward(transition: &Transition) -> Result<(), Failure> {
-    let (shaped, raw) = (transition.reward(), transition.raw_reward());
-    if (shaped as f32).is_finite() && raw.is_finite() {
-        return Ok(());
-    }
-    Err(unusable_reward(shaped, raw))
-}
-
-#[cold]
-fn unusable_reward(shaped: f64, raw: f64) -> Failure {
-    let which = if raw.is_finite() { shaped } else { raw };
-    let message = format!("reward {which} is not finite in float32");
-    Failure::new(Cause::NotFinite, message)
+    transition.check_reward().map_err(Failure::not_finite)
 }
 
 /// Runs `f`; an error or a panic becomes a failure.

@@ -1,5 +1,7 @@
 //! What one environment step returns: the reward and how the episode goes on.
 
+use crate::EnvError;
+
 /// How an episode goes on after a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum End {
@@ -70,6 +72,22 @@ impl Transition {
     #[inline]
     pub fn truncated(reward: f64) -> Self {
         Self::new(reward, End::Truncated)
+    }
+
+    /// An error unless the reward is a number that a learner can learn from: finite, as `f32` too.
+    #[inline]
+    pub fn check_reward(&self) -> Result<(), EnvError> {
+        if (self.reward as f32).is_finite() && self.raw_reward.is_finite() {
+            return Ok(());
+        }
+        Err(self.unusable_reward())
+    }
+
+    #[cold]
+    fn unusable_reward(&self) -> EnvError {
+        let finite = self.raw_reward.is_finite();
+        let which = if finite { self.reward } else { self.raw_reward };
+        EnvError::new(format!("reward {which} is not finite in float32"))
     }
 
     /// The reward the learner sees.

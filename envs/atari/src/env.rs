@@ -87,6 +87,8 @@ pub struct Atari {
     lives: i32,
     /// Whether the episode ended with a life while the game goes on.
     goes_on: bool,
+    /// What starting the game with FIRE earned, for the first step to tell.
+    owed: f64,
 }
 
 impl Atari {
@@ -108,6 +110,7 @@ impl Atari {
             last: NOOP,
             lives: 0,
             goes_on: false,
+            owed: 0.0,
         })
     }
 
@@ -148,8 +151,9 @@ impl Env for Atari {
             self.start(ctx.rng())?;
         }
         let fire = self.rules.fire_on_reset && self.actions.contains(&FIRE);
+        self.owed = 0.0;
         if fire {
-            self.console.act(FIRE)?;
+            self.owed = f64::from(self.console.act(FIRE)?.reward);
         }
         if fire || !self.goes_on {
             self.lives = self.console.lives();
@@ -163,7 +167,8 @@ impl Env for Atari {
         let action = self.actions[action.discrete() as usize];
         let skip = self.rules.frame_skip;
         let sticky = self.rules.repeat_action_probability;
-        let (mut reward, mut end, mut life_lost) = (0.0, End::Continue, false);
+        let mut reward = std::mem::take(&mut self.owed);
+        let (mut end, mut life_lost) = (End::Continue, false);
         for frame in 1..=skip {
             if sticky == 0.0 || rng.uniform() >= sticky {
                 self.last = action;
@@ -215,6 +220,7 @@ impl Env for Atari {
         out.u32(self.last as u32);
         out.u32(self.lives as u32);
         out.u8(u8::from(self.goes_on));
+        out.f64(self.owed);
         self.screen.save(out);
         true
     }
@@ -230,6 +236,7 @@ impl Env for Atari {
         }
         self.lives = state.u32()? as i32;
         self.goes_on = state.u8()? != 0;
+        self.owed = state.f64()?;
         self.screen.load(state)
     }
 }

@@ -81,7 +81,8 @@ impl WorkerBlock {
         let told = worker.shared.as_ref().and_then(|shared| shared.at());
         match (self.stage, told) {
             (Stage::Idle, _) => None,
-            (_, Some((lane, phase))) if lane < self.commands.len() => Some((lane, phase)),
+            // Lanes that are out of use have nothing to do, but are built with the others.
+            (_, Some((lane, phase))) if self.has_work(lane) => Some((lane, phase)),
             (Stage::Turning, _) if self.commands[first] == command::STEP => {
                 Some((first, FaultPhase::Step))
             }
@@ -136,7 +137,10 @@ impl WorkerBlock {
                 false
             }
             (Stage::Starting | Stage::Building, Message::Refused(reason)) => {
-                let at = self.at().filter(|_| self.stage == Stage::Building);
+                let at = match self.stage {
+                    Stage::Building => self.at_work(),
+                    _ => None,
+                };
                 self.lose_all(at, Cause::Error, reason, rows)
             }
             (Stage::Turning, Message::Done) => self.finish(&[], rows),
@@ -176,14 +180,14 @@ impl WorkerBlock {
                 }
                 _ if command == command::STEP => {
                     let (reward, flags) = (shared.reward(lane), shared.end(lane));
-                    if !(reward as f32).is_finite() {
-                        let message = format!("reward {reward} is not finite in float32");
-                        self.broken[lane] = true;
-                        rows.fail(lane, FaultPhase::Step, Cause::NotFinite, message);
-                        continue;
-                    }
                     let end = End::from_flags(flags & 1 != 0, flags & 2 != 0);
                     let mut transition = self.recipe.wrapping().shape(Transition::new(reward, end));
+                    if let Err(error) = transition.check_reward() {
+                        self.broken[lane] = true;
+                        let said = error.to_string();
+                        rows.fail(lane, FaultPhase::Step, Cause::NotFinite, said);
+                        continue;
+                    }
                     if self.recipe.is_drawn() {
                         held = end == End::Terminated;
                         transition = transition.held();
@@ -251,8 +255,14 @@ impl WorkerBlock {
                 // The step that ended the episode went well; only its successor could not start.
                 Some(shared) if commands[lane] == command::STEP && phase == FaultPhase::Reset => {
                     let transition = Transition::terminated(shared.reward(lane));
-                    rows.proceed(lane, recipe.wrapping().shape(transition));
-                    rows.fail_next(lane, phase, cause, reason.clone());
+                    let transition = recipe.wrapping().shape(transition);
+                    match transition.check_reward() {
+                        Ok(()) => {
+                            rows.proceed(lane, transition);
+                            rows.fail_next(lane, phase, cause, reason.clone());
+                        }
+                        Err(_) => rows.fail(lane, phase, cause, reason.clone()),
+                    }
                 }
                 _ => rows.fail(lane, phase, cause, reason.clone()),
             }
@@ -288,11 +298,12 @@ impl WorkerBlock {
     /// The lane that the worker itself says to be at, if it has something to do.
     fn at_work(&self) -> Option<(usize, FaultPhase)> {
         let at = self.worker.as_ref()?.shared.as_ref()?.at();
-        at.filter(|(lane, _)| {
-            self.commands
-                .get(*lane)
-                .is_some_and(|c| *c != command::NOTHING)
-        })
+        at.filter(|(lane, _)| self.has_work(*lane))
+    }
+
+    fn has_work(&self, lane: usize) -> bool {
+        let command = self.commands.get(lane);
+        command.is_some_and(|command| *command != command::NOTHING)
     }
 }
 

@@ -178,7 +178,7 @@ impl Worker {
                             wired.output = None;
                         }
                     },
-                    Poll::Ready(Err(_)) => {}
+                    Poll::Ready(Err(_)) => wired.output = None,
                     Poll::Pending => break,
                 }
             }

@@ -1,7 +1,7 @@
 //! What becomes of environments that fail while they are evaluated.
 
 use crate::Error;
-use hotloop_env::{EnvError, Fault};
+use hotloop_env::{Cause, EnvError, Fault};
 
 /// Failures of environments in an evaluation. The block has rebuilt what failed and begun its episode
 /// anew, with the random numbers that follow; only an episode that goes on failing ends the evaluation.
@@ -34,6 +34,10 @@ impl Failures {
             let what = format!("{}, evaluation, {fault}", self.env);
             tracing::warn!("{what}");
             self.total += 1;
+            // What a neighbour did says nothing of this episode.
+            if fault.cause == Cause::Lost {
+                continue;
+            }
             let failures = &mut self.of_episode[fault.lane];
             *failures += 1;
             if *failures > MOST_FAILURES {

@@ -98,7 +98,7 @@ class Lanes:
         if env is not None:
             try:
                 env.close()
-            except Exception:
+            except BaseException:
                 pass
 
     def turn(self):
@@ -137,7 +137,7 @@ class Lanes:
                 writers[lane](observation)
                 if masks is not None:
                     write_mask(masks[lane], info)
-            except (Exception, SystemExit, KeyboardInterrupt) as error:
+            except BaseException as error:
                 self.faults.append({"lane": lane, "phase": at[0] & 3, "stepped": stepped, "said": told(error)})
         at[0] = IDLE
 

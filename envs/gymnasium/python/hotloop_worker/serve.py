@@ -2,6 +2,7 @@
 import faulthandler
 import gc
 import json
+import socket
 import sys
 
 
@@ -15,7 +16,7 @@ def main(channel, receive, install, memory, recipe):
     faulthandler.enable(all_threads=False)
     try:
         lanes = prepare(channel, receive, install, memory, recipe)
-    except (Exception, SystemExit, KeyboardInterrupt) as error:
+    except BaseException as error:
         # Why there is no worker. If nobody is there to be told, the end is the same.
         say(channel, b"x", told_plainly(error))
         return
@@ -31,7 +32,7 @@ def main(channel, receive, install, memory, recipe):
             else:
                 channel.send(b".")
         elif command == b"d":
-            draw(channel, lanes, int.from_bytes(channel.recv(4, 0x100), "little"))
+            draw(channel, lanes, int.from_bytes(channel.recv(4, socket.MSG_WAITALL), "little"))
         else:
             lanes.close()
             return
@@ -77,7 +78,7 @@ def draw(channel, lanes, lane):
         pixels = np.ascontiguousarray(frame, dtype=np.uint8)
         if pixels.ndim != 3 or pixels.shape[2] != 3:
             raise ValueError("render() gave %s, and no array of height, width and 3" % (pixels.shape,))
-    except (Exception, SystemExit, KeyboardInterrupt) as error:
+    except BaseException as error:
         say(channel, b"!", told_plainly(error))
         return
     height, width = pixels.shape[:2]
