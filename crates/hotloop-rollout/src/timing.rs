@@ -89,9 +89,9 @@ impl Timing {
         cx: &mut Context<'_>,
         busy: impl Fn(usize) -> Option<FaultPhase>,
     ) -> Poll<(usize, String)> {
-        if self.seen.is_empty() {
+        let Some(shortest) = self.limits.step.into_iter().chain(self.limits.reset).min() else {
             return Poll::Pending;
-        }
+        };
         let now = Instant::now();
         let mut next: Option<Instant> = None;
         for (i, seen) in self.seen.iter_mut().enumerate() {
@@ -105,14 +105,15 @@ impl Timing {
                     now
                 }
             };
-            let Some(limit) = self.limits.of_call(phase) else {
-                continue;
+            let due = match self.limits.of_call(phase) {
+                Some(limit) if since + limit <= now => {
+                    *seen = None;
+                    return Poll::Ready((i, format!("no answer within {} s", limit.as_secs_f64())));
+                }
+                Some(limit) => since + limit,
+                // What follows may have a limit, and nobody need wake the task when it begins.
+                None => now + shortest,
             };
-            let due = since + limit;
-            if due <= now {
-                *seen = None;
-                return Poll::Ready((i, format!("no answer within {} s", limit.as_secs_f64())));
-            }
             next = Some(next.map_or(due, |next| next.min(due)));
         }
         match next {
@@ -135,6 +136,28 @@ impl Timing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reset_is_timed_that_follows_a_step_without_a_limit_in_the_same_turn() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let config = RolloutConfig {
+                reset_deadline: Some(Duration::from_secs(1)),
+                ..Default::default()
+            };
+            let mut timing = Timing::new(Limits::of(&config), 1);
+            let begun = Instant::now();
+            // Nobody wakes the task when the step is over and the reset hangs.
+            let busy = |_| match begun.elapsed() < Duration::from_millis(3500) {
+                true => Some(FaultPhase::Step),
+                false => Some(FaultPhase::Reset),
+            };
+            let overdue = std::future::poll_fn(|cx| timing.poll_overdue(cx, busy));
+            assert_eq!(overdue.await, (0, "no answer within 1 s".to_string()));
+            assert!(begun.elapsed() <= Duration::from_secs(6));
+        });
+    }
 
     #[test]
     fn a_rest_doubles_from_the_second_failure_on_and_has_an_end() {
