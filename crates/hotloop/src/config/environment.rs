@@ -95,6 +95,17 @@ impl EnvConfig {
                 return Err(error("wrappers", reason));
             }
         }
+        if let Some((name, odd)) = self
+            .kwargs
+            .iter()
+            .find_map(|(name, value)| Some((name, untold(value)?)))
+        {
+            let reason = format!(
+                "{name} holds {odd}, which cannot be handed to Python: finite numbers, texts (in quotes where they \
+                 look like something else), true, false, lists and tables can"
+            );
+            return Err(error("kwargs", reason));
+        }
         let json = |key, value: serde_json::Result<String>| {
             value.map_err(|e| error(key, format!("it cannot be handed to Python: {e}")))
         };
@@ -108,6 +119,17 @@ impl EnvConfig {
             wrappers: json("wrappers", serde_json::to_string(&self.wrappers))?,
             interpreter: self.python.clone(),
         })
+    }
+}
+
+/// A part of the value that JSON has no word for.
+fn untold(value: &Value) -> Option<&Value> {
+    match value {
+        Value::Float(x) if !x.is_finite() => Some(value),
+        Value::Datetime(_) => Some(value),
+        Value::Array(parts) => parts.iter().find_map(untold),
+        Value::Table(parts) => parts.values().find_map(untold),
+        _ => None,
     }
 }
 

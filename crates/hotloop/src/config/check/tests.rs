@@ -281,6 +281,7 @@ fn what_python_is_told_reaches_the_environment_as_json() {
         ("Still-v0", "env.python=python3", "env.python"),
         ("py:Walk-v0", "env.wrappers=[\"Clip\"]", "\"module:Class\""),
         ("py:Walk-v0", "env.wrappers=[3]", "3 is neither"),
+        ("py:Walk-v0", "env.kwargs.a.b=[1, nan]", "a holds nan"),
     ] {
         let (config, origins) = layers(id, &[set]);
         let error = config.env.resolve(&registry, &origins).unwrap_err();
