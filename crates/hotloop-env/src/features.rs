@@ -122,7 +122,7 @@ impl FeaturePlan {
         self.plain && self.stack == 1
     }
 
-    /// The least and the greatest value of every feature, for observations within their bounds.
+    /// The least and the greatest value of every feature of one record, for observations within their bounds.
     pub fn bounds(&self, layout: &Layout) -> (Vec<f64>, Vec<f64>) {
         let (mut low, mut high) = (vec![0.0; self.features], vec![1.0; self.features]);
         let mut start = 0;

@@ -1,7 +1,6 @@
 //! The rows of one gradient step, as columns.
 
 use crate::{dist::HeadSpec, dist::tensor::shaped, error::LearnError, memory};
-use std::cell::Cell;
 use tch::{Device, Kind, Tensor};
 
 /// Rows to train on, one tensor per column, all of `n` rows on one device.
@@ -105,13 +104,22 @@ impl Minibatch {
 
     /// The bytes of all columns.
     pub(crate) fn bytes(&self) -> usize {
-        let bytes = Cell::new(0);
-        let count = |t: &Tensor| {
-            bytes.set(bytes.get() + t.numel() * t.kind().elt_size_in_bytes());
-            t.shallow_clone()
-        };
-        self.map(count, count);
-        bytes.get()
+        let columns = [
+            &self.observations,
+            &self.actions,
+            &self.old_log_probs,
+            &self.old_values,
+            &self.advantages,
+            &self.targets,
+            &self.valid,
+        ];
+        let sequences = self.sequences.iter();
+        columns
+            .into_iter()
+            .chain(&self.masks)
+            .chain(sequences.flat_map(|s| [&s.starts, &s.states]))
+            .map(|column| column.numel() * column.kind().elt_size_in_bytes())
+            .sum()
     }
 
     /// The rows with room for `units` more behind them.
