@@ -1,7 +1,7 @@
 """Runs hotloop and its peers in turn, nothing else beside them, and prints one table with ratios.
 
 usage: compare.py [--peers .peers] [--hotloop PATH] [--repeats 3]
-                  [--only rollout,train,mujoco,mujoco-train,gymnasium,atari] [--all]
+                  [--only rollout,train,mujoco,mujoco-train,gymnasium,atari,atari-policy] [--all]
 
 `setup.sh` makes the peers' environments. Every number is the best of the repeats, which a noisy machine
 distorts least; hotloop and the peer that it is held against are measured alternately, so that a slow minute
@@ -22,6 +22,7 @@ HERE = Path(__file__).parent
 ENVPOOL_SETTINGS = [(64, 32, 2), (256, 128, 2), (1024, 256, 2), (1024, 1024, 2), (4096, 1024, 2), (1024, 1024, 1)]
 ENVPOOL_MUJOCO = [(2, 2, 2), (8, 4, 2), (8, 8, 2), (16, 8, 2), (64, 32, 2), (64, 64, 2)]
 ENVPOOL_ATARI = [(2, 2, 2), (8, 4, 2), (8, 8, 2), (16, 8, 2), (32, 16, 2), (64, 32, 2), (64, 64, 2)]
+ALE_POLICY = [(16, 16, 2), (64, 32, 2), (64, 64, 2), (128, 64, 2)]
 PPO = [1024, 64, 4, 4]  # envs, horizon, minibatches, epochs
 
 
@@ -66,6 +67,12 @@ class Runners:
     def train_mujoco(self, script):
         return rate(self.python("torch", script, "HalfCheetah-v5"))
 
+    def hotloop_acting(self, env, *parts):
+        """With the network of Mnih et al. 2015, one body for policy and value, on four frames."""
+        settings = ("env.frame_stack=4", "network.body=nature-cnn", "network.shared=true")
+        pairs = [word for setting in settings for word in ("--set", setting)]
+        return self.hotloop("acting", "--env", env, *pairs, *parts, "--seconds", 6)
+
     def hotloop_train(self, preset):
         with tempfile.TemporaryDirectory() as folder:
             out = run([self.args.hotloop, "train", preset, "--run-dir", Path(folder) / "run", "--json"])
@@ -79,6 +86,9 @@ class Runners:
 
     def ale_vector(self, setting, game):
         return rate(self.python("torch", "ale_vector_steps.py", game, *setting))
+
+    def ale_vector_policy(self, setting, game):
+        return rate(self.python("torch", "ale_vector_policy.py", game, *setting))
 
     def bare_ale(self, game):
         out = run([self.args.hotloop.parent / "examples" / "speed", game, 2, 4])
@@ -127,7 +137,7 @@ def main():
     parser.add_argument("--peers", type=Path, default=Path(".peers"))
     parser.add_argument("--hotloop", type=Path, default=Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release" / "hotloop")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", default="rollout,train", help="rollout, train, mujoco, mujoco-train, gymnasium, atari")
+    parser.add_argument("--only", default="rollout,train", help="rollout, train, mujoco, mujoco-train, gymnasium, atari, atari-policy")
     parser.add_argument("--all", action="store_true", help="also the slower peers: PyTorch, Stable-Baselines3, Sample Factory")
     args = parser.parse_args()
     r = Runners(args)
@@ -197,6 +207,23 @@ def main():
             "hotloop 8 × 4": lambda: r.hotloop("rollout", "--env", env, *stack, "--actors", 8, "--envs-per-actor", 4),
         }
         table("Pong, 4 × 84 × 84, stepping, actions drawn beforehand", alternately(args.repeats, jobs), "EnvPool")
+
+    # The emulator in Python, with the same interpreter, against the ALE's own vector env in C++.
+    if "atari-policy" in only:
+        os.environ["HOTLOOP_PYTHON"] = str((args.peers / "torch" / "bin" / "python").absolute())
+        game, env = "pong", "ALE/Pong-v5"
+        best = r.best("The ALE's vector env", ALE_POLICY, lambda setting: r.ale_vector_policy(setting, game))
+        python = (
+            "--set", "env.import=ale_py", "--set", "env.kwargs.frameskip=1",
+            "--set", 'env.wrappers=["gymnasium.wrappers:AtariPreprocessing"]',
+        )  # fmt: skip
+        jobs = {
+            "the ALE's vector env": lambda: r.ale_vector_policy(best, game),
+            "hotloop, Gymnasium's 4 × 16": lambda: r.hotloop_acting(
+                f"gymnasium:{env}", *python, "--actors", 4, "--envs-per-actor", 16),
+            "hotloop, its own 32 × 1": lambda: r.hotloop_acting(env, "--actors", 32, "--envs-per-actor", 1),
+        }
+        table("Pong, 4 × 84 × 84, with a policy between steps", alternately(args.repeats, jobs), "the ALE's vector env")
 
 
 if __name__ == "__main__":

@@ -147,6 +147,8 @@ fn pace(text: &str) -> Result<f64, String> {
 pub(crate) enum Scenario {
     /// Actors, scheduler and slab, with actions drawn beforehand: env steps per second
     Rollout,
+    /// The same with the policy between steps, and no learner: env steps per second.
+    Acting,
     /// One inference worker: rows decided on per second
     Inference,
     /// The learner, all epochs: rows trained on per second

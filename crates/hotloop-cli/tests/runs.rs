@@ -481,7 +481,7 @@ fn bench_measures_each_part_and_names_its_settings() {
         "128",
         "--json",
     ];
-    for scenario in ["rollout", "inference", "learner", "train"] {
+    for scenario in ["rollout", "acting", "inference", "learner", "train"] {
         let bench = hotloop(dir.path(), &[&["bench", scenario][..], &small].concat());
         assert_eq!(bench.code, 0, "{scenario}: {bench:?}");
         let report = json(&bench);

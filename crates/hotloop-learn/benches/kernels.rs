@@ -149,6 +149,7 @@ fn images(c: &mut Criterion) {
     for (what, image, [height, width, channels], n) in [
         ("small-cnn", ImageNet::Small, [10, 10, 6], 1024),
         ("nature-cnn", ImageNet::Nature, [84, 84, 4], 64),
+        ("shallow-cnn", ImageNet::Shallow, [84, 84, 4], 64),
         ("impala-resnet", ImageNet::ImpalaResnet, [84, 84, 4], 16),
     ] {
         let space = Space::image([height, width, channels], ImageLayout::Hwc);

@@ -60,6 +60,7 @@ fn body(config: &Config, inputs: &FeatureSpec, spaces: &Spaces) -> Arc<dyn net::
         Body::Mlp => Arc::new(top),
         Body::SmallCnn => encoder(ImageNet::Small, top),
         Body::NatureCnn => encoder(ImageNet::Nature, top),
+        Body::ShallowCnn => encoder(ImageNet::Shallow, top),
         Body::ImpalaResnet => encoder(ImageNet::ImpalaResnet, top),
         Body::Auto => {
             for leaf in spaces.seen.leaves() {

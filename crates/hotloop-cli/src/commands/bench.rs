@@ -17,6 +17,7 @@ pub(crate) fn bench(
     let (config, origins) = configuration(args).map_err(Failure::Input)?;
     let part = match args.scenario {
         Scenario::Rollout => bench::rollout,
+        Scenario::Acting => bench::acting,
         Scenario::Inference => bench::inference,
         Scenario::Learner => bench::learner,
         Scenario::Train => return whole(args, registry, console, &config, &origins),

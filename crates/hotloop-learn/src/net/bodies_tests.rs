@@ -67,6 +67,18 @@ fn br_41_the_networks_of_the_papers_have_their_shapes() {
             ("trunk.image.dense.bias", &[512]),
         ]
     );
+    let shallow = network(&image(84, 84, 4), on_images(ImageNet::Shallow)).unwrap();
+    assert_eq!(
+        shapes(&shallow)[..6],
+        [
+            ("trunk.image.conv0.weight", &[16, 4, 8, 8][..]),
+            ("trunk.image.conv0.bias", &[16]),
+            ("trunk.image.conv1.weight", &[32, 16, 4, 4]),
+            ("trunk.image.conv1.bias", &[32]),
+            ("trunk.image.dense.weight", &[256, 2592]),
+            ("trunk.image.dense.bias", &[256]),
+        ]
+    );
     let small = network(&image(10, 10, 6), on_images(ImageNet::Small)).unwrap();
     assert_eq!(
         shapes(&small)[..4],
@@ -83,7 +95,7 @@ fn br_41_the_networks_of_the_papers_have_their_shapes() {
     assert_eq!(names.len(), 3 * 5 * 2 + 2 + 4);
     let dense = names.iter().find(|e| e.0 == "trunk.image.dense.weight");
     assert_eq!(dense.unwrap().1, [256, 32 * 3 * 2]);
-    for net in [small, residual] {
+    for net in [shallow, small, residual] {
         let (params, x) = rows(&net, 3);
         let out = net.forward(&params, &x).unwrap();
         assert_eq!((out.head.size(), out.value.size()), (vec![3, 3], vec![3]));
@@ -139,6 +151,7 @@ fn images_that_do_not_fit_are_refused_with_what_fits() {
         assert!(error.contains(expected), "{error}");
     }
     assert!(network(&image(36, 36, 1), on_images(ImageNet::Nature)).is_ok());
+    assert!(network(&image(20, 20, 1), on_images(ImageNet::Shallow)).is_ok());
     assert!(network(&image(1, 1, 1), on_images(ImageNet::ImpalaResnet)).is_ok());
 }
 

@@ -21,6 +21,10 @@ pub enum ImageNet {
     /// Convolutions of 32 8 × 8 kernels with stride 4, 64 4 × 4 with stride 2 and 64 3 × 3, and 512 units, rectified
     /// (Mnih et al. 2015, "Human-level control through deep reinforcement learning"). Images of 36 × 36 and more.
     Nature,
+    /// Convolutions of 16 8 × 8 kernels with stride 4 and 32 4 × 4 with stride 2, and 256 units, rectified (Mnih et al.
+    /// 2013, "Playing Atari with deep reinforcement learning"; that of A3C, too): a third of the work of
+    /// [`Nature`](Self::Nature). Images of 20 × 20 and more.
+    Shallow,
     /// Three stages of 16, 32 and 32 channels, each a 3 × 3 convolution, a 3 × 3 max pooling with stride 2 and two
     /// residual blocks of two 3 × 3 convolutions, and 256 units (Espeholt et al. 2018, "IMPALA", figure 3, without the
     /// LSTM). Images of any size.
@@ -42,6 +46,8 @@ const NATURE: [Convolution; 3] = [
     ("conv2", 64, 3, 1),
 ];
 
+const SHALLOW: [Convolution; 2] = [("conv0", 16, 8, 4), ("conv1", 32, 4, 2)];
+
 const SMALL: [Convolution; 1] = [("conv0", 16, 3, 1)];
 
 const RECTIFIED: f64 = std::f64::consts::SQRT_2;
@@ -60,6 +66,7 @@ impl ImageNet {
     fn name(self) -> &'static str {
         match self {
             Self::Nature => "nature-cnn",
+            Self::Shallow => "shallow-cnn",
             Self::ImpalaResnet => "impala-resnet",
             Self::Small => "small-cnn",
         }
@@ -73,6 +80,7 @@ impl ImageNet {
     ) -> Result<usize, LearnError> {
         let (flat, units) = match self {
             Self::Nature => (self.convolutions(&NATURE, shape, params)?, 512),
+            Self::Shallow => (self.convolutions(&SHALLOW, shape, params)?, 256),
             Self::Small => (self.convolutions(&SMALL, shape, params)?, 128),
             Self::ImpalaResnet => (residual(shape, params), 256),
         };
@@ -123,6 +131,7 @@ impl ImageNet {
     pub(super) fn forward(self, params: &Views<'_>, x: &Tensor) -> Result<Tensor, LearnError> {
         let x = match self {
             Self::Nature => convolved(&NATURE, params, x)?,
+            Self::Shallow => convolved(&SHALLOW, params, x)?,
             Self::Small => convolved(&SMALL, params, x)?,
             Self::ImpalaResnet => stages(params, x)?.f_relu()?,
         };

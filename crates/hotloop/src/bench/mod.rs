@@ -3,11 +3,14 @@
 //! Each warms up, measures for a while and reports env steps (or rows) per second with the settings
 //! that made them. They measure speed and assert nothing.
 
+mod drawn;
+
 use crate::config::{Config, Mode, Origins, Recurrent, Scheduler};
 use crate::{Ended, Error, StopHandle, ThreadTime, Trainer, acting, assemble, recall, threads};
-use hotloop_env::{EnvOptions, EnvRng, EnvSpec, LeafKind, Registry, Spaces, Stream};
+use drawn::Drawn;
+use hotloop_env::{EnvOptions, EnvSpec, Registry, Spaces, Stream};
 use hotloop_learn::{Actor, Choice, Learner, LearnerSpec, PolicyStore, device};
-use hotloop_rollout::{Acting, Batch, Policy, PolicyError, Rollout, RolloutConfig, Segment};
+use hotloop_rollout::{Acting, Policy, Rollout, RolloutConfig, Segment};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,21 +88,58 @@ impl Bench {
         .staged(self.config.staged))
     }
 
-    /// Fills one round of segments with the learner's policy.
-    fn fill(&self, learner: &Learner) -> Result<(Rollout, Vec<Segment>), Error> {
+    /// The learner's policy, `count` times.
+    fn policies(&self, learner: &Learner, count: usize) -> Result<Vec<Box<dyn Policy>>, Error> {
         let store = Arc::new(PolicyStore::new());
         learner.publish(&store)?;
         let states = recall::states(&self.config, learner.params().device())?;
-        let policy = acting::policy(
-            &self.config,
-            learner,
-            &self.spaces,
-            &store,
-            self.config.seed,
-            states.as_ref(),
-            &Arc::default(),
-        )?;
-        let rollout = self.rollout(assemble::rollout(&self.config), vec![Box::new(policy)])?;
+        (0..count)
+            .map(|_| {
+                let policy = acting::policy(
+                    &self.config,
+                    learner,
+                    &self.spaces,
+                    &store,
+                    self.config.seed,
+                    states.as_ref(),
+                    &Arc::default(),
+                )?;
+                Ok(Box::new(policy) as Box<dyn Policy>)
+            })
+            .collect()
+    }
+
+    /// Steps with two segments for each group, so that nothing waits for the consumer. `policies` is asked for so many,
+    /// one for each inference worker, for rows of at most so many lanes.
+    fn step(
+        &self,
+        seconds: f64,
+        policies: impl FnOnce(usize, usize) -> Result<Vec<Box<dyn Policy>>, Error>,
+    ) -> Result<(u64, Duration), Error> {
+        let settings = RolloutConfig {
+            segments_per_group: 2,
+            ..assemble::rollout(&self.config)
+        };
+        let workers = settings.effective_groups().min(self.config.threads());
+        let most = settings
+            .lanes_per_group()
+            .max(self.config.rollout.batch_limit());
+        let rollout = self.rollout(settings, policies(workers, most)?)?;
+        for group in (0..rollout.groups()).chain(0..rollout.groups()) {
+            rollout.grant(group, Acting::At(0))?;
+        }
+        measure(seconds, || {
+            let segment = rollout.recv()?;
+            let (group, env_steps) = (segment.group(), segment.env_steps());
+            drop(segment);
+            rollout.grant(group, Acting::At(0))?;
+            Ok(env_steps)
+        })
+    }
+
+    /// Fills one round of segments with the learner's policy.
+    fn fill(&self, learner: &Learner) -> Result<(Rollout, Vec<Segment>), Error> {
+        let rollout = self.rollout(assemble::rollout(&self.config), self.policies(learner, 1)?)?;
         for group in 0..rollout.groups() {
             rollout.grant(group, Acting::At(0))?;
         }
@@ -201,62 +241,6 @@ fn measure(
     repeat(seconds)
 }
 
-/// Actions drawn once, before anything is measured, and used again and again: rollouts without
-/// inference, whose episodes are as long as those of random play.
-struct Drawn {
-    records: Vec<u8>,
-    record: usize,
-    calls: usize,
-}
-
-impl Drawn {
-    /// Successive calls begin at another record, so that no lane always takes the same action.
-    const SHIFTS: usize = 61;
-
-    fn new(spaces: &Spaces, lanes: usize, seed: u64) -> Self {
-        let layout = &spaces.action;
-        let record = layout.record_bytes();
-        let mut rng = EnvRng::new(seed, 0, Stream::Action);
-        let mut records = vec![0; (lanes + Self::SHIFTS) * record];
-        for action in records.chunks_exact_mut(record.max(1)) {
-            for leaf in layout.leaves() {
-                let elements = action[leaf.bytes()].chunks_exact_mut(leaf.dtype.size());
-                for (i, element) in elements.enumerate() {
-                    match &leaf.kind {
-                        LeafKind::Box(space) => {
-                            let (low, high) =
-                                (space.low.at(i).max(-1.0), space.high.at(i).min(1.0));
-                            let value = rng.range(low, high.max(low)) as f32;
-                            element.copy_from_slice(&value.to_ne_bytes());
-                        }
-                        choice => {
-                            let index = rng.below(choice.choices()[i] as u64) as i32;
-                            element.copy_from_slice(&index.to_ne_bytes());
-                        }
-                    }
-                }
-            }
-        }
-        Self {
-            records,
-            record,
-            calls: 0,
-        }
-    }
-}
-
-impl Policy for Drawn {
-    fn decide(&mut self, batch: &mut Batch<'_>) -> Result<(), PolicyError> {
-        if !batch.bootstrap() {
-            let start = self.calls % Self::SHIFTS * self.record;
-            let actions = batch.outputs().actions;
-            actions.copy_from_slice(&self.records[start..start + actions.len()]);
-            self.calls += 1;
-        }
-        Ok(())
-    }
-}
-
 /// Env steps per second of the rollout alone: actors, scheduler and slab with actions drawn beforehand.
 ///
 /// # Errors
@@ -268,29 +252,27 @@ pub fn rollout(
     seconds: f64,
 ) -> Result<BenchReport, Error> {
     let bench = Bench::new(registry, config, origins)?;
-    let settings = RolloutConfig {
-        segments_per_group: 2,
-        ..assemble::rollout(&bench.config)
-    };
-    let workers = settings.effective_groups().min(config.threads());
-    let most = settings
-        .lanes_per_group()
-        .max(bench.config.rollout.batch_limit());
-    let policies = (0..workers)
-        .map(|_| Box::new(Drawn::new(&bench.spaces, most, config.seed)) as Box<dyn Policy>)
-        .collect();
-    let rollout = bench.rollout(settings, policies)?;
-    for group in (0..rollout.groups()).chain(0..rollout.groups()) {
-        rollout.grant(group, Acting::At(0))?;
-    }
-    let measured = measure(seconds, || {
-        let segment = rollout.recv()?;
-        let (group, env_steps) = (segment.group(), segment.env_steps());
-        drop(segment);
-        rollout.grant(group, Acting::At(0))?;
-        Ok(env_steps)
+    let measured = bench.step(seconds, |workers, most| {
+        let drawn = || Box::new(Drawn::new(&bench.spaces, most, config.seed)) as Box<dyn Policy>;
+        Ok((0..workers).map(|_| drawn()).collect())
     })?;
     Ok(bench.report("rollout", measured))
+}
+
+/// Env steps per second of the rollout with the policy between steps, and no learner.
+///
+/// # Errors
+/// If the configuration cannot be used, the environments fail or libtorch does.
+pub fn acting(
+    registry: &Registry,
+    config: &Config,
+    origins: &Origins,
+    seconds: f64,
+) -> Result<BenchReport, Error> {
+    let bench = Bench::new(registry, config, origins)?;
+    let learner = bench.learner()?;
+    let measured = bench.step(seconds, |workers, _| bench.policies(&learner, workers))?;
+    Ok(bench.report("acting", measured))
 }
 
 /// Rows per second that one inference worker decides on: features, network, choice of actions.

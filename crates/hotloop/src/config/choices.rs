@@ -53,6 +53,8 @@ choice! {
         SmallCnn,
         /// The convolutions of Mnih et al. 2015.
         NatureCnn,
+        /// The two convolutions of Mnih et al. 2013, a third of the work.
+        ShallowCnn,
         /// The residual network of Espeholt et al. 2018.
         ImpalaResnet,
     }

@@ -117,8 +117,9 @@ section! {
 section! {
     /// `[network]`: the policy and value networks.
     NetworkConfig {
-        /// How images are read: "mlp" for hidden layers alone, "small-cnn", "nature-cnn" or
-        /// "impala-resnet"; "auto" for nature-cnn from 36 x 36 pixels on, and small-cnn below.
+        /// How images are read: "mlp" for hidden layers alone, "small-cnn", "shallow-cnn",
+        /// "nature-cnn" or "impala-resnet"; "auto" for nature-cnn from 36 x 36 pixels on, and
+        /// small-cnn below.
         body: Body = Body::Auto,
         /// Units of each hidden layer. Where the observation is one image, the network that reads it
         /// has a last layer of its own and these are left out.
