@@ -7,7 +7,7 @@ use std::process::ExitCode;
 const FAILED: u8 = 1;
 /// Could not start as asked.
 pub(crate) const USAGE: u8 = 2;
-/// Stopped by SIGINT or SIGTERM: 128 + SIGINT, as shells count.
+/// Stopped by SIGINT, SIGTERM or SIGHUP: 128 + SIGINT, as shells count.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Why a command did not succeed.

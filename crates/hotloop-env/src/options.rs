@@ -3,6 +3,7 @@
 use crate::Wrapping;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 /// The value of an environment's option.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +47,7 @@ pub struct EnvOptions {
     pub(crate) stack: usize,
     pub(crate) drawn: bool,
     pub(crate) python: PythonOptions,
+    pub(crate) reset_deadline: Option<Duration>,
 }
 
 /// What an environment written in Python can be told. Values are JSON, so that they can be handed on as
@@ -116,6 +118,20 @@ impl EnvOptions {
     /// What an environment written in Python is told.
     pub fn python(&self) -> &PythonOptions {
         &self.python
+    }
+
+    /// The same options for an environment that is given so long to be made and reset when it is asked for
+    /// its spaces; none (the default): for ever. It holds for environments that wait: no other call can be
+    /// given up.
+    #[must_use]
+    pub fn with_reset_deadline(mut self, deadline: Option<Duration>) -> Self {
+        self.reset_deadline = deadline;
+        self
+    }
+
+    /// How long an environment may take to be made and reset when it is asked for its spaces.
+    pub fn reset_deadline(&self) -> Option<Duration> {
+        self.reset_deadline
     }
 
     fn get(&self, name: &str) -> &OptionValue {

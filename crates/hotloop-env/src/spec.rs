@@ -278,6 +278,7 @@ impl EnvSpec {
             stack: 0,
             drawn: false,
             python: PythonOptions::default(),
+            reset_deadline: None,
         })
     }
 

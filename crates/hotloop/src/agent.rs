@@ -1,11 +1,10 @@
 //! A trained policy, read from a run's directory and ready to play.
 
-use crate::assemble;
 use crate::checkpointing::{self, BEST, LAST};
 use crate::config::{Config, Layers};
 use crate::evaluate::{EvalPlan, EvalReport, Played, Stage, Watch, play_episodes};
 use crate::stop::Patience;
-use crate::{Error, StopHandle, threads};
+use crate::{Error, StopHandle, ask, assemble, threads};
 use hotloop_env::{EnvOptions, EnvSpec, Registry, Spaces};
 use hotloop_learn::{Body, Learner, device};
 use hotloop_telemetry::RunDir;
@@ -83,9 +82,9 @@ impl Agent {
         let (config, origins) = Layers::new().file(&run.config())?.finish();
         config.validate(registry, &origins)?;
         let device = device::open(device)?;
-        let (spec, options) = config.env.resolve(registry, &origins)?;
+        let (spec, options) = assemble::environment(&config, registry, &origins)?;
         let config = config.settled(&spec);
-        let spaces = spec.spaces(&options)?;
+        let spaces = ask::spaces(&spec, &options)?;
         let name = match which {
             Which::Last => LAST,
             Which::Best => BEST,
@@ -112,7 +111,7 @@ impl Agent {
         checkpointing::load(&run.checkpoints(), name, &mut learner)?;
         Ok(Self {
             learner,
-            spec: spec.clone(),
+            spec,
             options,
             spaces,
         })

@@ -1,8 +1,10 @@
 //! From a configuration to the parts of a run: network, algorithm, learner and rollout.
 
-use crate::config::{Activation, Body, Config, LogStd, Mode, OnFault, Scheduler, ValueScale};
+use crate::config::{
+    Activation, Body, Config, LogStd, Mode, OnFault, Origins, Scheduler, ValueScale,
+};
 use crate::{Error, recall};
-use hotloop_env::{DType, FeatureSpec, Leaf, LeafKind, Spaces};
+use hotloop_env::{DType, EnvOptions, EnvSpec, FeatureSpec, Leaf, LeafKind, Registry, Spaces};
 use hotloop_learn::net::ImageNet;
 use hotloop_learn::{
     A2c, ActorCritic, AdamSpec, Algorithm, Appo, BoxHead, Deviation, Impala, LearnerSpec,
@@ -12,6 +14,17 @@ use hotloop_math::VTrace;
 use hotloop_rollout::{Bounding, RolloutConfig, RolloutError};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The environment of a configuration, and its options.
+pub(crate) fn environment(
+    config: &Config,
+    registry: &Registry,
+    origins: &Origins,
+) -> Result<(EnvSpec, EnvOptions), Error> {
+    let (spec, options) = config.env.resolve(registry, origins)?;
+    let deadline = seconds(config.rollout.reset_deadline);
+    Ok((spec, options.with_reset_deadline(deadline)))
+}
 
 /// The network of a configuration, for environments of these spaces; with a body of the user's own, if given.
 pub(crate) fn network(

@@ -4,6 +4,7 @@
 mod account;
 mod acting;
 mod agent;
+mod ask;
 mod assemble;
 pub mod bench;
 mod checkpointing;

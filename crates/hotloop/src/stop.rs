@@ -1,13 +1,20 @@
 //! Asking a run to stop, from anywhere.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A handle with which a run can be asked to stop: it finishes its update, writes a checkpoint and
 /// returns. Clones are handles on the same run.
 #[derive(Clone, Debug, Default)]
-pub struct StopHandle(Arc<AtomicBool>);
+pub struct StopHandle(Arc<Asked>);
+
+#[derive(Debug, Default)]
+struct Asked {
+    to_stop: AtomicBool,
+    /// Whether the run has begun to leave something behind.
+    begun: Mutex<bool>,
+}
 
 impl StopHandle {
     /// A handle that asks for nothing yet.
@@ -17,12 +24,30 @@ impl StopHandle {
 
     /// Asks the run to stop.
     pub fn stop(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.to_stop.store(true, Ordering::Release);
     }
 
     /// Whether the run has been asked to stop.
     pub fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.to_stop.load(Ordering::Acquire)
+    }
+
+    /// Does this if the run is still being put together, so that ending the process leaves nothing behind:
+    /// neither a directory nor a change to one that is gone on with. The run does not begin meanwhile.
+    pub fn before_it_begins(&self, act: impl FnOnce()) {
+        let begun = self.begun();
+        if !*begun {
+            act();
+        }
+    }
+
+    /// From here on the run leaves something behind.
+    pub(crate) fn begin(&self) {
+        *self.begun() = true;
+    }
+
+    fn begun(&self) -> MutexGuard<'_, bool> {
+        self.0.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

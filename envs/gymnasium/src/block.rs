@@ -403,7 +403,7 @@ impl AsyncVectorEnv for WorkerBlock {
         };
         let index = u32::try_from(lane).unwrap_or(u32::MAX).to_le_bytes();
         worker.send(&[b"d", index.as_slice()].concat())?;
-        match worker.wait(Instant::now() + PICTURE) {
+        match worker.wait(Some(Instant::now() + PICTURE)) {
             Ok(Some(Message::Picture(width, height, rgb))) => {
                 frame.resize(width, height).copy_from_slice(&rgb);
                 frame.fps = self.fps;

@@ -5,6 +5,7 @@ use crate::worker::probe;
 use hotloop_env::{EnvError, EnvOptions, Spaces, Wrapping};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The worker's own modules; of those after the first each needs the ones before.
 const SOURCES: [(&str, &str); 4] = [
@@ -21,6 +22,7 @@ pub struct Recipe {
     interpreter: PathBuf,
     drawn: bool,
     wrapping: Wrapping,
+    reset_deadline: Option<Duration>,
     init: Value,
 }
 
@@ -46,6 +48,7 @@ impl Recipe {
             interpreter: interpreter::find(python.interpreter.as_deref())?,
             drawn: options.is_drawn(),
             wrapping: options.wrapping().clone(),
+            reset_deadline: options.reset_deadline(),
             init: json!({
                 "sources": SOURCES,
                 "id": id,
@@ -65,10 +68,11 @@ impl Recipe {
         &self.id
     }
 
-    /// The spaces of the environment. A worker makes one to ask it.
+    /// The spaces of the environment. A worker makes one to ask it, and may take as long as
+    /// [`EnvOptions::reset_deadline`] says.
     ///
     /// # Errors
-    /// If it cannot be made, or has a space that hotloop has no equal of.
+    /// If it cannot be made, does not answer in time, or has a space that hotloop has no equal of.
     pub fn spaces(&self) -> Result<Spaces, EnvError> {
         probe(self)
     }
@@ -80,6 +84,11 @@ impl Recipe {
     /// Whether frames will be asked for, so that episodes rest in their last state for a turn.
     pub(crate) fn is_drawn(&self) -> bool {
         self.drawn
+    }
+
+    /// How long it may take to make one and reset it.
+    pub(crate) fn reset_deadline(&self) -> Option<Duration> {
+        self.reset_deadline
     }
 
     /// How rewards are shaped for the learner.

@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// How long a worker may take until it has made its first environment, where nobody set another limit.
-const START: Duration = Duration::from_secs(300);
 /// So many lines of its output are told.
 pub(crate) const LINES: usize = 16;
 /// So long a worker may take to close its environments before it is killed.
@@ -127,8 +125,8 @@ impl Worker {
         }
     }
 
-    /// Waits for the next message, at most until `end`; none if none came.
-    pub(crate) fn wait(&mut self, end: Instant) -> Result<Option<Message>, Gone> {
+    /// Waits for the next message, at most until `end` if there is one; none if none came.
+    pub(crate) fn wait(&mut self, end: Option<Instant>) -> Result<Option<Message>, Gone> {
         let mut talks = true;
         loop {
             if let Some(message) = self.receive()? {
@@ -137,7 +135,10 @@ impl Worker {
             let (socket, output, exit) = self.process.descriptors();
             let mut wait = [Some(socket), Some(output).filter(|_| talks), exit]
                 .map(|fd| interest(fd, libc::POLLIN));
-            let left = end.saturating_duration_since(Instant::now());
+            let left = match end {
+                Some(end) => end.saturating_duration_since(Instant::now()),
+                None => Duration::MAX,
+            };
             if left.is_zero() {
                 return Ok(None);
             }
@@ -263,17 +264,22 @@ fn poll(wait: &mut [libc::pollfd], time: Duration) {
 /// The spaces of the recipe's environment, from a worker that makes one.
 pub(crate) fn probe(recipe: &Recipe) -> Result<Spaces, EnvError> {
     let mut worker = Worker::begin(recipe, 1, true)?;
-    match worker.wait(Instant::now() + START) {
+    let deadline = recipe.reset_deadline();
+    match worker.wait(deadline.and_then(|deadline| Instant::now().checked_add(deadline))) {
         Ok(Some(Message::Hello(hello))) => {
             Ok(Spaces::new(hello.observation.into(), hello.action.into())?)
         }
         Ok(Some(Message::Refused(reason))) => Err(EnvError::new(reason)),
         Ok(Some(other)) => Err(EnvError::new(format!("its worker began with {other:?}"))),
-        Ok(None) => Err(EnvError::new(format!(
-            "its worker did not make it within {} s: {}",
-            START.as_secs(),
-            worker.abandon()
-        ))),
+        Ok(None) => {
+            let seconds = deadline.unwrap_or_default().as_secs_f64();
+            let what =
+                format!("it was not made and reset within {seconds} s (rollout.reset_deadline)");
+            Err(EnvError::new(match worker.abandon() {
+                said if said.is_empty() => what,
+                said => format!("{what}; its worker was ended, and said:\n{said}"),
+            }))
+        }
         Err(gone) => Err(EnvError::new(format!(
             "its worker ended before it was made: {}",
             worker.bury(gone)

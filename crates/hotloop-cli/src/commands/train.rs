@@ -42,14 +42,14 @@ pub(crate) fn train(
         true => Failure::input(error),
         false => Failure::running(error),
     })?;
-    if args.json {
-        output::json(&report)?;
-    } else {
-        output::put(&summary(&report))?;
-    }
+    let told = match args.json {
+        true => output::json(&report),
+        false => output::put(&summary(&report)),
+    };
     match report.ended {
+        // With its terminal closed there may be nobody to tell.
         Ended::Interrupted => Err(Failure::Interrupted),
-        Ended::Finished | Ended::ReturnReached => Ok(()),
+        Ended::Finished | Ended::ReturnReached => told,
     }
 }
 

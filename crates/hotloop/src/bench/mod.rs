@@ -6,7 +6,9 @@
 mod drawn;
 
 use crate::config::{Config, Mode, Origins, Recurrent, Scheduler};
-use crate::{Ended, Error, StopHandle, ThreadTime, Trainer, acting, assemble, recall, threads};
+use crate::{
+    Ended, Error, StopHandle, ThreadTime, Trainer, acting, ask, assemble, recall, threads,
+};
 use drawn::Drawn;
 use hotloop_env::{EnvOptions, EnvSpec, Registry, Spaces, Stream};
 use hotloop_learn::{Actor, Choice, Learner, LearnerSpec, PolicyStore, device};
@@ -45,9 +47,9 @@ struct Bench {
 impl Bench {
     fn new(registry: &Registry, config: &Config, origins: &Origins) -> Result<Self, Error> {
         config.validate(registry, origins)?;
-        let (spec, options) = config.env.resolve(registry, origins)?;
+        let (spec, options) = assemble::environment(config, registry, origins)?;
         let config = config.settled(&spec);
-        let spaces = spec.spaces(&options)?;
+        let spaces = ask::spaces(&spec, &options)?;
         assemble::check_memory(&assemble::rollout(&config), &spaces)?;
         Ok(Self {
             config,

@@ -3,7 +3,7 @@
 use super::{Place, Trainer};
 use crate::checkpointing::{self, LAST};
 use crate::config::{Config, Origins};
-use crate::{Error, StopHandle, agent, assemble};
+use crate::{Error, StopHandle, agent, ask, assemble};
 use hotloop_env::Registry;
 use hotloop_learn::{ActorCritic, Algorithm, Body, Learner, device};
 use hotloop_rollout::{Schedule, ScheduleFile};
@@ -126,8 +126,7 @@ impl TrainerBuilder {
         } = self;
         config.validate(&registry, &origins)?;
         let device = device::open(&config.device)?;
-        let (spec, options) = config.env.resolve(&registry, &origins)?;
-        let spec = spec.clone();
+        let (spec, options) = assemble::environment(&config, &registry, &origins)?;
         let config = config.settled(&spec);
         let algorithm = algorithm.unwrap_or_else(|| assemble::algorithm(&config));
         let schedule = schedule.of(&config, resume.as_deref())?;
@@ -135,7 +134,7 @@ impl TrainerBuilder {
             // Without one given, it will be one in there.
             RunDir::check(run_dir.as_deref().unwrap_or(Path::new("runs/new")))?;
         }
-        let spaces = spec.spaces(&options)?;
+        let spaces = ask::spaces(&spec, &options)?;
         assemble::check_memory(&assemble::rollout(&config), &spaces)?;
         let net = assemble::network(&config, &spaces, network)?;
         assemble::check_rows(&net, &config)?;

@@ -94,6 +94,7 @@ impl Training {
             None
         };
         let algo = algorithm.name();
+        stop.begin();
         let run = match place {
             Ok(run) => run,
             Err(given) => {

@@ -1,0 +1,47 @@
+"""An environment that hangs where a file in the current folder says."""
+import os
+import time
+
+import gymnasium as gym
+import numpy as np
+
+
+class Hang(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+        self.pass_through("constructor")
+
+    def pass_through(self, place):
+        """Hangs if there is a file hang-PLACE; once only if it says so."""
+        file = "hang-" + place
+        if not os.path.exists(file):
+            return
+        if os.path.getsize(file) > 0:
+            os.remove(file)
+        open("hangs", "w").close()
+        while True:
+            time.sleep(0.01)
+
+    def reset(self, *, seed=None, options=None):
+        self.pass_through("reset")
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.pass_through("step")
+        self.steps += 1
+        return np.zeros(1, np.float32), 1.0, self.steps == 5, False, {}
+
+    def render(self):
+        self.pass_through("render")
+        return np.zeros((2, 2, 3), np.uint8)
+
+    def close(self):
+        self.pass_through("close")
+
+
+gym.register("Hang-v0", Hang)
