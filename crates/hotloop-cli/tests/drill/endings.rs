@@ -1,0 +1,94 @@
+//! How a run is ended from outside, whatever it is at.
+
+use crate::program::Place;
+use crate::{RUN, goes_on};
+use libc::{SIGINT, SIGKILL, SIGTERM};
+use std::thread::sleep;
+use std::time::Duration;
+
+const SIGNALS: [(&str, &[i32]); 4] = [
+    ("SIGINT", &[SIGINT]),
+    ("SIGTERM", &[SIGTERM]),
+    ("SIGKILL", &[SIGKILL]),
+    ("SIGINT twice", &[SIGINT, SIGINT]),
+];
+
+/// What a run is at: its name, and how many updates are in the checkpoint that a signal leaves there if the call that it
+/// is in never returns, and if it only takes its time. A rollout that can be finished is trained on.
+const PHASES: [(&str, u64, u64); 7] = [
+    ("constructor", 0, 1),
+    ("reset", 1, 2),
+    ("step", 2, 3),
+    ("update", 3, 3),
+    ("checkpoint", 0, 0),
+    ("evaluation", 1, 1),
+    ("shutdown", 4, 4),
+];
+
+/// Every phase with one of the signals, with another in each round.
+pub(crate) fn round(round: usize) -> Vec<String> {
+    let all = PHASES.iter().enumerate().map(|(at, phase)| {
+        let (name, signals) = SIGNALS[(round + at) % SIGNALS.len()];
+        let hangs = (round / SIGNALS.len() + at).is_multiple_of(2);
+        end(*phase, signals, hangs, round);
+        format!("{}, {name}", phase.0)
+    });
+    all.collect()
+}
+
+fn end((phase, hung, slow): (&str, u64, u64), signals: &[i32], hangs: bool, round: usize) {
+    let place = Place::new();
+    let own = [
+        format!("--set=env.kwargs.phase={phase}"),
+        format!("--set=env.kwargs.hold={}", if hangs { 60.0 } else { 0.2 }),
+        format!("--steps={}", if phase == "shutdown" { "64" } else { "1e9" }),
+        "--set=rollout.envs=2".into(),
+        // So that an update and a checkpoint take a while.
+        "--set=network.hidden=[512, 512]".into(),
+        format!(
+            "--set=algo.epochs={}",
+            if phase == "update" { 100 } else { 1 }
+        ),
+        format!("--set=eval.every={}", u8::from(phase == "evaluation")),
+        "--set=eval.envs=2".into(),
+    ];
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    let mut running = place.train(&[RUN, &own].concat());
+    running.until(phase, |place| match phase {
+        "checkpoint" => place.checkpoint().is_some() && place.has_temporary_files(),
+        _ => place.path(&format!("did-{phase}")).exists(),
+    });
+    // Another moment in each round.
+    sleep(Duration::from_micros(round as u64 % 10 * 1_700));
+    for signal in signals {
+        running.signal(*signal);
+        sleep(Duration::from_millis(20));
+    }
+    let ended = running.ends();
+    let (code, said) = (ended.status.code(), ended.stderr);
+    let context = format!("{phase}, {signals:?}, hangs: {hangs}: {said}");
+    assert!(
+        !said.contains("Traceback") && !said.contains("error"),
+        "{context}"
+    );
+    let asked = signals.len() == 1 && signals != [SIGKILL];
+    match phase {
+        _ if signals == [SIGKILL] => assert_eq!(code, None, "{context}"),
+        // All is done by then; only a second signal may find it still at something.
+        "shutdown" if asked => assert_eq!(code, Some(0), "{context}"),
+        "shutdown" => assert!(matches!(code, Some(0 | 130)), "{context}"),
+        _ => assert_eq!(code, Some(130), "{context}"),
+    }
+    if asked {
+        let finished = phase == "shutdown";
+        let ended = if finished { "finished" } else { "interrupted" };
+        assert_eq!(place.report()["ended"], ended, "{context}");
+        let updates = place.checkpoint().unwrap()["state"]["updates"].as_u64();
+        let kept = if hangs { hung } else { slow };
+        assert!(
+            phase == "checkpoint" || updates == Some(kept),
+            "{updates:?}, {context}"
+        );
+    }
+    goes_on(&place);
+}
