@@ -90,8 +90,9 @@ fn warn_of_image(leaf: &Leaf) {
         && (space.dtype, space.image, space.shape.len()) == (DType::U8, None, 3)
     {
         tracing::warn!(
-            "observation {:?} of shape {:?} looks like an image, but is read as plain numbers: make its space \
-             with Space::image, which says where the channels are, or set network.body = \"mlp\"",
+            "observation {:?} of shape {:?} looks like an image, but is read as plain numbers: say where its \
+             channels are (of an environment in Python: --set env.options.image=chw or hwc; in Rust: \
+             Space::image), or set network.body=mlp",
             leaf.path,
             space.shape
         );

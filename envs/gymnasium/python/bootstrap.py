@@ -3,13 +3,18 @@
 Run as `python -c`, so that nothing of it lies on disk. Arguments: the file descriptors of the socket, the
 lifeline and the shared memory.
 """
+import sys
+
+if sys.version_info < (3, 9):
+    sys.exit("hotloop needs Python 3.9 or newer with Gymnasium, and %s is Python %d.%d; name another interpreter with "
+             "env.python or HOTLOOP_PYTHON" % ((sys.executable,) + sys.version_info[:2]))
+
 import fcntl
 import json
 import linecache
 import os
 import signal
 import socket
-import sys
 import threading
 import traceback
 import types
@@ -70,9 +75,9 @@ def serve():
     channel = socket.socket(fileno=descriptors[0])
     recipe = receive(channel)
     sources = recipe.pop("sources")
-    # The others need Gymnasium; whether it is there the first one finds out.
-    install(sources[:1])
-    sys.modules["hotloop_worker.serve"].main(channel, receive, lambda: install(sources[1:]), descriptors[2], recipe)
+    # The others need Gymnasium; whether it is there the second one finds out.
+    install(sources[:2])
+    sys.modules["hotloop_worker.serve"].main(channel, receive, lambda: install(sources[2:]), descriptors[2], recipe)
 
 
 try:

@@ -24,6 +24,7 @@
 mod block;
 mod interpreter;
 mod message;
+mod orders;
 mod output;
 mod process;
 mod recipe;

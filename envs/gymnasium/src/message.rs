@@ -10,9 +10,7 @@ use std::io::{self, ErrorKind};
 pub(crate) enum Message {
     /// The first environment is made, and has these spaces.
     Hello(Hello),
-    /// All environments are made.
-    Ready,
-    /// The worker could not be made, for this reason, and ends.
+    /// The worker ends, for this reason: it could not be made, or cannot go on.
     Refused(String),
     /// A turn went well in every lane.
     Done,
@@ -61,12 +59,9 @@ impl Inbox {
         let Some(&kind) = self.0.first() else {
             return Ok(None);
         };
-        if let b'.' | b'r' = kind {
+        if kind == b'.' {
             self.0.remove(0);
-            return Ok(Some(match kind {
-                b'.' => Message::Done,
-                _ => Message::Ready,
-            }));
+            return Ok(Some(Message::Done));
         }
         let word = |at: usize| {
             let bytes = self.0.get(at..at + 4)?;
@@ -113,7 +108,7 @@ mod tests {
 
     #[test]
     fn messages_are_whole_however_their_bytes_come() {
-        let mut bytes = b".r".to_vec();
+        let mut bytes = b".".to_vec();
         bytes.extend(b"x\x05\0\0\0\"why\"");
         bytes.extend(b"p\x01\0\0\0\x02\0\0\0abcdef.");
         for size in [1, 2, 7, 100] {
@@ -128,7 +123,6 @@ mod tests {
                 seen,
                 [
                     "Done",
-                    "Ready",
                     "Refused(\"why\")",
                     "Picture(1, 2, [97, 98, 99, 100, 101, 102])",
                     "Done"

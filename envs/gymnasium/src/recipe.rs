@@ -7,11 +7,16 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The worker's own modules; of those after the first each needs the ones before.
-const SOURCES: [(&str, &str); 4] = [
+/// The worker's own modules; each needs the ones before. The first two do without Gymnasium.
+const SOURCES: [(&str, &str); 6] = [
+    ("words", include_str!("../python/hotloop_worker/words.py")),
     ("serve", include_str!("../python/hotloop_worker/serve.py")),
     ("shared", include_str!("../python/hotloop_worker/shared.py")),
     ("spaces", include_str!("../python/hotloop_worker/spaces.py")),
+    (
+        "results",
+        include_str!("../python/hotloop_worker/results.py"),
+    ),
     ("lanes", include_str!("../python/hotloop_worker/lanes.py")),
 ];
 

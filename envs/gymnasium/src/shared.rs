@@ -126,6 +126,17 @@ fn nameless() -> io::Result<File> {
     Ok(file)
 }
 
+/// Where a worker is in its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// It has not begun.
+    Nowhere,
+    /// At this lane, of which it makes, resets or steps the environment.
+    Lane(usize, FaultPhase),
+    /// It has done with all lanes.
+    Done,
+}
+
 /// The mapped memory of one block.
 pub(crate) struct Shared {
     start: NonNull<u8>,
@@ -164,17 +175,27 @@ impl Shared {
         })
     }
 
-    /// The lane that the worker is at, and what it does there; none while it is at none.
-    pub(crate) fn at(&self) -> Option<(usize, FaultPhase)> {
+    fn word(&self) -> &AtomicU64 {
         // SAFETY: the first eight bytes are the word, aligned, and accessed as an atomic on this side.
-        let word = unsafe { AtomicU64::from_ptr(self.start.as_ptr().cast()) }.load(Relaxed);
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().cast()) }
+    }
+
+    /// What the worker says to be doing.
+    pub(crate) fn at(&self) -> At {
+        let word = self.word().load(Relaxed);
         let phase = match word & 3 {
-            0 => return None,
+            0 if word == 0 => return At::Nowhere,
+            0 => return At::Done,
             1 => FaultPhase::Build,
             2 => FaultPhase::Reset,
             _ => FaultPhase::Step,
         };
-        Some(((word >> 2) as usize, phase))
+        At::Lane((word >> 2) as usize, phase)
+    }
+
+    /// Before a turn: the worker has not begun it.
+    pub(crate) fn clear_at(&mut self) {
+        self.word().store(0, Relaxed);
     }
 
     /// What each lane is told to do.
@@ -247,7 +268,7 @@ mod tests {
     fn arrays_do_not_overlap_and_hold_what_is_written() {
         let spaces = Spaces::new(Space::boxed(0.0, 1.0, &[3]), Space::masked_discrete(5)).unwrap();
         let mut shared = Memory::new().unwrap().map(&spaces, 3).unwrap();
-        assert_eq!(shared.at(), None);
+        assert_eq!(shared.at(), At::Nowhere);
         for lane in 0..3 {
             shared.commands()[lane] = 1;
             shared.seeds()[lane] = u64::MAX;

@@ -281,7 +281,8 @@ pub(crate) fn probe(recipe: &Recipe) -> Result<Spaces, EnvError> {
             }))
         }
         Err(gone) => Err(EnvError::new(format!(
-            "its worker ended before it was made: {}",
+            "its worker ({}, which has to be Python 3.9 or newer with Gymnasium) ended before it was made: {}",
+            recipe.interpreter().display(),
             worker.bury(gone)
         ))),
     }

@@ -9,23 +9,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::io::Write;
 use std::process::{Command, Stdio};
-use support::{Desk, SEED, made};
+use support::{Desk, SEED, made, python};
 
 const LANES: usize = 3;
 const TURNS: usize = 1000;
-
-/// The interpreter that the bridge would take.
-fn python() -> String {
-    std::env::var("HOTLOOP_PYTHON").unwrap_or_else(|_| {
-        let here = std::env::current_dir().unwrap();
-        let mut above = here.ancestors().map(|dir| dir.join(".venv/bin/python"));
-        let found = above.find(|python| python.is_file());
-        found
-            .expect("no .venv: run `cargo xtask python`")
-            .display()
-            .to_string()
-    })
-}
 
 /// A random action, as indices or numbers.
 fn draw(layout: &Layout, rng: &mut EnvRng) -> (ActionBuf, Vec<f64>) {

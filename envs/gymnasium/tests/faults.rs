@@ -81,6 +81,24 @@ fn br_44_a_reset_that_fails_leaves_the_step_before_it() {
 }
 
 #[test]
+fn br_44_a_constructor_that_fails_is_its_own_lanes_alone() {
+    let mut desk = fault("constructor", 3).desk(8);
+    desk.turn();
+    assert_eq!(desk.faults.len(), 1, "{:?}", desk.faults);
+    let fault = &desk.faults[0];
+    assert_eq!((fault.lane, fault.phase), (3, FaultPhase::Build));
+    assert!(
+        fault.message.contains("boom-42 in the constructor"),
+        "{fault}"
+    );
+    assert_eq!(desk.next_valid, [1, 1, 1, 0, 1, 1, 1, 1]);
+    let before = desk.block.process_id();
+    recovers(&mut desk);
+    assert_eq!(desk.block.process_id(), before);
+    assert_eq!((desk.floats(3)[0], desk.floats(4)[0]), (1.0, 2.0));
+}
+
+#[test]
 fn br_47_a_worker_that_dies_is_named_and_its_lanes_begin_anew() {
     for (kind, parts) in [
         ("kill", vec!["SIGKILL"]),
@@ -154,6 +172,64 @@ fn a_worker_that_is_killed_between_turns_is_replaced() {
             .iter()
             .all(|f| f.cause == Cause::Error && f.message.contains("SIGKILL"))
     );
+    recovers(&mut desk);
+}
+
+#[test]
+fn br_46_no_lane_is_blamed_for_a_worker_that_does_not_begin() {
+    let mut desk = toy("Count", r#"{"length": 100}"#).desk(3);
+    desk.turn();
+    let id = desk.block.process_id().unwrap();
+    Command::new("kill")
+        .args(["-STOP", &id.to_string()])
+        .status()
+        .unwrap();
+    assert!(!desk.turn_within(Duration::from_millis(500)));
+    assert_eq!(desk.faults.len(), 3);
+    for fault in &desk.faults {
+        assert_eq!(fault.cause, Cause::Deadline, "{fault}");
+        assert!(fault.message.contains("no lane was at work"), "{fault}");
+    }
+    assert!(!lives(id));
+    recovers(&mut desk);
+}
+
+#[test]
+fn br_46_no_lane_is_blamed_for_a_worker_that_has_done_with_all() {
+    let mut desk = toy("Late", "{}").desk(1);
+    desk.turn();
+    for _ in 0..3 {
+        assert!(
+            desk.turn_within(Duration::from_secs(2)),
+            "{:?}",
+            desk.faults
+        );
+        assert!(desk.faults.is_empty(), "{:?}", desk.faults);
+    }
+}
+
+#[test]
+fn br_44_a_worker_that_leaves_in_its_own_way_is_not_said_to_be_killed() {
+    let mut desk = toy("Leaves", "{}").desk(2);
+    desk.turn();
+    desk.turn();
+    let id = desk.block.process_id().unwrap();
+    Command::new("kill")
+        .args(["-TERM", &id.to_string()])
+        .status()
+        .unwrap();
+    soon("the end", || !lives(id));
+    desk.turn();
+    assert_eq!(desk.faults.len(), 2);
+    for fault in &desk.faults {
+        assert!(
+            fault
+                .message
+                .starts_with("its worker is gone: SystemExit: 3")
+                && fault.message.contains("odd.py"),
+            "{fault}"
+        );
+    }
     recovers(&mut desk);
 }
 

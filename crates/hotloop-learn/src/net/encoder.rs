@@ -94,8 +94,8 @@ impl Body for Encoder {
         if images == 0 && self.image.is_some() {
             return Err(LearnError::Spec {
                 what: "network body",
-                reason: "no part of the observation says that it is an image (with Space::image, or the \
-                         image layout of its box); mlp fits"
+                reason: "no part of the observation says that it is an image (of an environment in Python: \
+                         env.options.image; in Rust: Space::image, or the image layout of its box); mlp fits"
                     .into(),
             });
         }

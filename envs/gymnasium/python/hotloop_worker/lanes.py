@@ -1,17 +1,17 @@
 """The environments of one worker: made, wrapped, and given their turns."""
 import importlib
-import traceback
+import os
 
 import gymnasium
-import numpy as np
 
-from hotloop_worker import spaces
+from hotloop_worker import results, spaces
+from hotloop_worker.words import told
 
 # What a lane is told to do.
 NOTHING, STEP, RESET, REBUILD = range(4)
-# What it is doing, as the parent reads it: 4 * lane + phase.
+# What it is doing, as the parent reads it: 4 * lane + phase. Before its turn the parent writes 0 there.
 BUILDING, RESETTING, STEPPING = 1, 2, 3
-IDLE = 0
+DONE = 4
 
 
 def find(name):
@@ -43,32 +43,17 @@ def maker(recipe):
     return make
 
 
-def told(error):
-    """What an error says, and where it came from, without the worker's own lines."""
-    said = "".join(traceback.format_exception_only(type(error), error)).strip()
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if not frame.filename.startswith(("<hotloop_worker", "<string>", "<frozen"))]
-    # What Gymnasium itself has to say needs no proof.
-    if not frames or isinstance(error, gymnasium.error.Error):
-        return said
-    frames = frames[-6:]
-    return said + "\nTraceback (most recent call last):\n" + "".join(traceback.format_list(frames)).rstrip()
-
-
-def number(reward):
-    """A reward as a float: of any type that holds one number."""
-    given = np.asarray(reward)
-    if given.size != 1 or given.dtype.kind not in "biuf":
-        raise ValueError("reward: expected one number, got %s" % spaces.shown(reward))
-    return float(given.item())
-
-
 class Lanes:
     """Environments beside the shared memory that they write to."""
 
-    def __init__(self, make, first, lanes, shared, held):
+    def __init__(self, make, first, lanes, shared, recipe):
         self.make = make
-        self.held = held
+        self.held = recipe["drawn"]
+        # Masks that come although the first reset had none are no masks that may be passed over.
+        self.watched = recipe["action_mask"] and shared.masks is None
+        # A child of an environment that comes back here instead of ending is no second worker.
+        self.child = False
+        os.register_at_fork(after_in_child=self.become_child)
         self.space = (first.observation_space, first.action_space)
         self.shared = shared
         self.envs = [None] * lanes
@@ -77,20 +62,23 @@ class Lanes:
         self.faults = []
         self.writers = [spaces.writer(first.observation_space, iter(shared.observation_leaves), row, ["observation"])
                         for row in shared.observations]
+        self.masks = None if shared.masks is None else [
+            results.mask_writer(first.action_space, place) for place in shared.masks]
         self.read = spaces.reader(first.action_space, iter(shared.action_leaves), shared.actions)
-        for lane in range(lanes):
-            self.build(lane, first if lane == 0 else None)
+        # The others are made when they are to be reset, each a matter of its own lane.
+        self.take(0, first)
 
-    def build(self, lane, env=None):
-        """Gives a lane a new environment, or this one."""
+    def build(self, lane):
+        """Gives a lane a new environment."""
         self.shared.at[0] = 4 * lane + BUILDING
         self.discard(lane)
-        env = env or self.make()
-        self.envs[lane] = env
+        self.take(lane, self.make())
+
+    def take(self, lane, env):
         if (env.observation_space, env.action_space) != self.space:
             raise ValueError("the environment of this lane has the spaces %s and %s, that of the first %s and %s"
                              % (env.observation_space, env.action_space, *self.space))
-        self.steps[lane], self.resets[lane] = env.step, env.reset
+        self.envs[lane], self.steps[lane], self.resets[lane] = env, env.step, env.reset
 
     def discard(self, lane):
         """Closes a lane's environment; what a failed one says when it is closed adds nothing."""
@@ -104,61 +92,75 @@ class Lanes:
     def turn(self):
         """Does what every lane was told. `faults` then has those that failed: lane, phase, whether the step
         before a failed reset went well, and what was said."""
-        shared, writers, steps, resets = self.shared, self.writers, self.steps, self.resets
+        shared, writers, steps = self.shared, self.writers, self.steps
         at, rewards, ends, seeds = shared.at, shared.rewards, shared.ends, shared.seeds
-        masks = shared.masks
+        masks, watched = self.masks, self.watched
         commands = shared.commands.tolist()
         actions = self.read()
         self.faults = []
         for lane, command in enumerate(commands):
-            stepped = False
+            stepped = truncated = False
             try:
                 if command == STEP:
                     at[0] = 4 * lane + STEPPING
-                    observation, reward, terminated, truncated, info = steps[lane](actions[lane])
-                    rewards[lane] = reward if type(reward) is float else number(reward)
+                    result = steps[lane](actions[lane])
+                    if self.child:
+                        os._exit(0)
+                    if type(result) is not tuple or len(result) != 5:
+                        result = results.of_step(result)
+                    observation, reward, terminated, truncated, info = result
+                    rewards[lane] = reward if type(reward) is float else results.number(reward)
+                    if type(terminated) is not bool:
+                        terminated = results.flag("terminated", terminated)
+                    if type(truncated) is not bool:
+                        truncated = results.flag("truncated", truncated)
+                    if type(info) is not dict:
+                        results.check_info(info)
                     if terminated:
                         ends[lane] = 1
                         if self.held:
                             # Its last state is to be drawn; the reset comes with the next turn.
                             continue
-                        stepped = True
+                        stepped, truncated = True, False
                         at[0] = 4 * lane + RESETTING
-                        observation, info = resets[lane](seed=seeds[lane])
+                        observation, info = self.reset(lane, seeds[lane])
+                    elif truncated:
+                        ends[lane] = 2
+                        observation = results.final(observation, info)
                     else:
-                        ends[lane] = 2 if truncated else 0
+                        ends[lane] = 0
                 elif command == NOTHING:
                     continue
                 else:
-                    if command == REBUILD:
+                    if command == REBUILD or self.envs[lane] is None:
                         self.build(lane)
                     at[0] = 4 * lane + RESETTING
-                    observation, info = resets[lane](seed=seeds[lane])
+                    observation, info = self.reset(lane, seeds[lane])
                 writers[lane](observation)
                 if masks is not None:
-                    write_mask(masks[lane], info)
+                    masks[lane](info, truncated)
+                elif watched and info.get("action_mask") is not None:
+                    results.refuse_mask()
             except BaseException as error:
+                if self.child:
+                    os._exit(0)
                 self.faults.append({"lane": lane, "phase": at[0] & 3, "stepped": stepped, "said": told(error)})
-        at[0] = IDLE
+        at[0] = DONE
+
+    def reset(self, lane, seed):
+        """Starts an episode: its first observation and what goes with it."""
+        result = self.resets[lane](seed=seed)
+        if self.child:
+            os._exit(0)
+        if type(result) is not tuple or len(result) != 2:
+            result = results.of_reset(result)
+        if type(result[1]) is not dict:
+            results.check_info(result[1])
+        return result
+
+    def become_child(self):
+        self.child = True
 
     def close(self):
         for lane in range(len(self.envs)):
             self.discard(lane)
-
-
-def write_mask(place, info):
-    """Writes info["action_mask"]: one value for each choice."""
-    mask = info.get("action_mask")
-    if mask is None:
-        raise ValueError('info has no "action_mask", but had one at the first reset')
-    given = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, (tuple, list)) and len(mask) \
-        and np.ndim(mask[0]) else np.ravel(mask)
-    if given.size != place.size:
-        raise ValueError('info["action_mask"]: expected %d values, got %d' % (place.size, given.size))
-    place[...] = given != 0
-
-
-def has_mask(env, info):
-    """Whether the environment says which choices are allowed."""
-    kinds = (gymnasium.spaces.Discrete, gymnasium.spaces.MultiDiscrete)
-    return isinstance(env.action_space, kinds) and info.get("action_mask") is not None

@@ -2,27 +2,33 @@
 import faulthandler
 import gc
 import json
+import math
 import socket
 import sys
 
+from hotloop_worker.words import told
+
 
 def say(channel, kind, message):
-    """Sends a message: its kind, its length in four bytes, JSON."""
-    text = json.dumps(message).encode()
+    """Sends a message: its kind, its length in four bytes, JSON. Halves of characters become question marks."""
+    text = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
     channel.sendall(kind + len(text).to_bytes(4, "little") + text)
 
 
 def main(channel, receive, install, memory, recipe):
     faulthandler.enable(all_threads=False)
     try:
-        lanes = prepare(channel, receive, install, memory, recipe)
+        converse(channel, receive, install, memory, recipe)
+    except ConnectionError:
+        raise
     except BaseException as error:
-        # Why there is no worker. If nobody is there to be told, the end is the same.
-        say(channel, b"x", told_plainly(error))
-        return
-    gc.collect()
-    gc.freeze()
-    channel.sendall(b"r")
+        # Why there is no worker, or none any more.
+        say(channel, b"x", told(error))
+
+
+def converse(channel, receive, install, memory, recipe):
+    lanes = prepare(channel, receive, install, memory, recipe)
+    first = True
     while True:
         command = channel.recv(1)
         if command == b"t":
@@ -31,6 +37,11 @@ def main(channel, receive, install, memory, recipe):
                 say(channel, b"!", lanes.faults)
             else:
                 channel.send(b".")
+            if first:
+                # What there is after the first reset is there to stay: later collections need not look at it.
+                gc.collect()
+                gc.freeze()
+                first = False
         elif command == b"d":
             draw(channel, lanes, int.from_bytes(channel.recv(4, socket.MSG_WAITALL), "little"))
         else:
@@ -39,7 +50,7 @@ def main(channel, receive, install, memory, recipe):
 
 
 def prepare(channel, receive, install, memory, recipe):
-    """Makes the first environment, agrees on the layout of its spaces, makes the others."""
+    """Makes the first environment and agrees on the layout of its spaces."""
     try:
         import gymnasium
     except ImportError as error:
@@ -47,27 +58,25 @@ def prepare(channel, receive, install, memory, recipe):
                           "with env.python or HOTLOOP_PYTHON" % (error, sys.executable)) from None
     del gymnasium
     install()
-    from hotloop_worker import lanes, shared, spaces
+    from hotloop_worker import lanes, results, shared, spaces
     make = lanes.maker(recipe)
     first = make()
     masked = False
     if recipe["probe"]:
-        _, info = first.reset(seed=0)
-        masked = recipe["action_mask"] and lanes.has_mask(first, info)
+        _, info = results.of_reset(first.reset(seed=0))
+        masked = recipe["action_mask"] and results.has_mask(first.action_space, info)
     say(channel, b"h", {
         "observation": spaces.describe(first.observation_space, ["observation"], recipe["image"]),
         "action": spaces.describe(first.action_space, ["action"], "none", masked),
-        "fps": first.metadata.get("render_fps") or 30,
+        "fps": frames_per_second(first),
     })
     arrays = shared.Shared(memory, receive(channel), recipe["lanes"])
-    return lanes.Lanes(make, first, recipe["lanes"], arrays, recipe["drawn"])
+    return lanes.Lanes(make, first, recipe["lanes"], arrays, recipe)
 
 
-def told_plainly(error):
-    lanes = sys.modules.get("hotloop_worker.lanes")
-    if lanes and hasattr(lanes, "told"):
-        return lanes.told(error)
-    return "%s: %s" % (type(error).__name__, error)
+def frames_per_second(env):
+    fps = (env.metadata or {}).get("render_fps")
+    return fps if isinstance(fps, (int, float)) and math.isfinite(fps) and fps > 0 else 30
 
 
 def draw(channel, lanes, lane):
@@ -79,7 +88,7 @@ def draw(channel, lanes, lane):
         if pixels.ndim != 3 or pixels.shape[2] != 3:
             raise ValueError("render() gave %s, and no array of height, width and 3" % (pixels.shape,))
     except BaseException as error:
-        say(channel, b"!", told_plainly(error))
+        say(channel, b"!", told(error))
         return
     height, width = pixels.shape[:2]
     channel.sendall(b"p" + width.to_bytes(4, "little") + height.to_bytes(4, "little"))

@@ -4,6 +4,8 @@ import operator
 import gymnasium
 import numpy as np
 
+from hotloop_worker.words import shown
+
 # What each element type is stored as.
 STORED = {
     "bool": "uint8", "uint8": "uint8", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
@@ -11,6 +13,8 @@ STORED = {
     "float16": "float32", "float32": "float32", "float64": "float64",
 }
 LARGEST = float(2**63)
+# Deeper than this a message could not be read.
+DEEPEST = 32
 
 
 class Unsupported(Exception):
@@ -20,6 +24,10 @@ class Unsupported(Exception):
 def describe(space, path, image, masked=False):
     """The space as JSON. `image` says where channels are: "auto", "chw", "hwc" or "none"."""
     spaces = gymnasium.spaces
+    if len(path) > DEEPEST:
+        raise Unsupported("%s: spaces are nested more than %d deep; flatten them with "
+                          'env.wrappers=["gymnasium.wrappers:FlattenObservation"], or a wrapper of yours'
+                          % (where(path[:3] + ["…"]), DEEPEST))
     if isinstance(space, spaces.Box):
         stored = STORED.get(space.dtype.name)
         if stored is None:
@@ -133,12 +141,14 @@ def box_writer(space, place, path):
         given = np.asarray(value)
         if given.shape != shape or given.dtype.kind not in "biuf":
             raise ValueError("%s: expected shape %s of %s, got %s" % (where(path), shape, dtype, shown(value)))
-        with np.errstate(invalid="ignore"):
-            stored = given.astype(dtype).astype(place.dtype)
+        with np.errstate(all="ignore"):
+            typed = given.astype(dtype)
+            stored = typed.astype(place.dtype)
         if dtype.kind != "f":
-            wrong = stored != given
-            if np.any(wrong):
-                raise ValueError("%s: got %s, which %s cannot hold" % (where(path), given[wrong].ravel()[0], dtype))
+            held_as = "%s (as which %s is stored)" % (place.dtype, dtype)
+            for lost, by in [(typed != given, dtype), (stored != typed, held_as)]:
+                if np.any(lost):
+                    raise ValueError("%s: got %s, which %s cannot hold" % (where(path), given[lost].ravel()[0], by))
         place[...] = stored
     return write
 
@@ -172,17 +182,6 @@ def choices_writer(space, sizes, start, place, path):
             raise ValueError("%s: got %s, which is outside %s" % (where(path), given.tolist(), space))
         place[...] = index
     return write
-
-
-def shown(value):
-    """A value's type and shape, for messages."""
-    if isinstance(value, np.ndarray):
-        return "an array of shape %s of %s" % (value.shape, value.dtype)
-    if isinstance(value, dict):
-        return "a dict with the keys %s" % sorted(map(str, value))
-    if isinstance(value, (tuple, list)):
-        return "a %s of %d" % (type(value).__name__, len(value))
-    return "%r (%s)" % (value, type(value).__name__)
 
 
 def reader(space, leaves, records):

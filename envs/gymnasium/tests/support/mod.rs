@@ -11,6 +11,7 @@ use hotloop_env::{
 use hotloop_gymnasium::{Recipe, WorkerBlock};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -25,6 +26,7 @@ pub struct Made {
     pub kwargs: String,
     pub wrappers: String,
     pub options: BTreeMap<String, OptionValue>,
+    pub interpreter: Option<String>,
     pub drawn: bool,
     pub wrapping: Wrapping,
 }
@@ -43,6 +45,7 @@ pub fn made(id: &str) -> Made {
         kwargs: "{}".into(),
         wrappers: "[]".into(),
         options: BTreeMap::new(),
+        interpreter: None,
         drawn: false,
         wrapping: Wrapping::default(),
     }
@@ -51,10 +54,10 @@ pub fn made(id: &str) -> Made {
 impl Made {
     pub fn options(&self) -> EnvOptions {
         let python = PythonOptions {
-            imports: vec!["tests.toys".into()],
+            imports: vec!["tests.toys".into(), "tests.odd".into()],
             kwargs: self.kwargs.clone(),
             wrappers: self.wrappers.clone(),
-            interpreter: None,
+            interpreter: self.interpreter.clone(),
         };
         let options = hotloop_gymnasium::spec(&self.id).options(&self.options);
         let options = options.unwrap().with_python(python);
@@ -74,7 +77,7 @@ impl Made {
 pub struct Desk {
     // Dropped before the runtime that it waits in.
     pub block: WorkerBlock,
-    runtime: Runtime,
+    runtime: Rc<Runtime>,
     pub spaces: Spaces,
     pub states: LaneStates,
     actions: Vec<u64>,
@@ -96,7 +99,7 @@ impl Desk {
         let words = |bytes: usize| vec![0u64; (bytes * lanes).div_ceil(8)];
         Self {
             block: WorkerBlock::new(recipe, lanes).unwrap(),
-            runtime: Builder::new_current_thread().enable_all().build().unwrap(),
+            runtime: Rc::new(runtime()),
             states: LaneStates::new(SEED, Stream::Env, 0, lanes),
             actions: words(spaces.action.record_bytes()),
             valid: vec![0; lanes],
@@ -118,11 +121,10 @@ impl Desk {
         bytes[lane * size..(lane + 1) * size].copy_from_slice(action.view().record());
     }
 
-    /// One turn of every lane; false if it is not over after `limit`.
-    fn try_turn(&mut self, limit: Duration, begin: bool) -> bool {
+    /// One turn of every lane, in which those that are busy after `limit` are given up; false if one was.
+    pub async fn turning(&mut self, limit: Duration) -> bool {
         let Self {
             block,
-            runtime,
             spaces,
             states,
             actions,
@@ -135,7 +137,10 @@ impl Desk {
             observations,
             masks,
             faults,
+            ..
         } = self;
+        valid.copy_from_slice(next_valid);
+        faults.clear();
         let lanes = valid.len();
         let mut rows = Rows::new(RowsParts {
             actions: &bytemuck::cast_slice(actions)[..lanes * spaces.action.record_bytes()],
@@ -152,41 +157,30 @@ impl Desk {
             next_valid,
             faults,
         });
-        if begin {
-            block.begin(&mut rows);
+        block.begin(&mut rows);
+        let mut in_time = true;
+        while timeout(limit, poll_fn(|cx| block.poll(cx, &mut rows)))
+            .await
+            .is_err()
+        {
+            if let Some(lane) = (0..lanes).find(|lane| block.busy(*lane).is_some()) {
+                in_time = false;
+                block.give_up(&mut rows, lane, "no answer in time".into());
+            }
         }
-        let over = runtime
-            .block_on(async { timeout(limit, poll_fn(|cx| block.poll(cx, &mut rows))).await });
-        if over.is_err() {
-            let busy = (0..lanes).find(|lane| block.busy(*lane).is_some());
-            block.give_up(
-                &mut rows,
-                busy.expect("some lane is busy"),
-                "no answer in time".into(),
-            );
-        }
-        over.is_ok()
+        in_time
     }
 
-    /// One turn, in which nothing hangs. Flags of the next row become those of this one in [`Self::pass`].
+    /// One turn, in which nothing hangs.
     pub fn turn(&mut self) {
-        self.pass();
-        assert!(
-            self.try_turn(Duration::from_secs(60), true),
-            "a turn hangs: {:?}",
-            self.faults
-        );
+        let in_time = self.turn_within(Duration::from_secs(60));
+        assert!(in_time, "a turn hangs: {:?}", self.faults);
     }
 
     /// One turn in which the first lane that is busy after `limit` is given up.
     pub fn turn_within(&mut self, limit: Duration) -> bool {
-        self.pass();
-        self.try_turn(limit, true)
-    }
-
-    fn pass(&mut self) {
-        self.valid.copy_from_slice(&self.next_valid);
-        self.faults.clear();
+        let runtime = self.runtime.clone();
+        runtime.block_on(self.turning(limit))
     }
 
     /// The bytes of a lane's observation.
@@ -210,6 +204,10 @@ impl Desk {
         assert!(self.block.render(lane, &mut frame).unwrap());
         frame
     }
+}
+
+pub fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// The spaces of what is made, asked once.
@@ -239,4 +237,17 @@ pub fn soon(what: &str, mut done: impl FnMut() -> bool) {
 pub fn lives(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").starts_with(" Z"))
+}
+
+/// The interpreter that the bridge would take.
+pub fn python() -> String {
+    std::env::var("HOTLOOP_PYTHON").unwrap_or_else(|_| {
+        let here = std::env::current_dir().unwrap();
+        let mut above = here.ancestors().map(|dir| dir.join(".venv/bin/python"));
+        let found = above.find(|python| python.is_file());
+        found
+            .expect("no .venv: run `cargo xtask python`")
+            .display()
+            .to_string()
+    })
 }
