@@ -15,6 +15,18 @@ pub(crate) fn put(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// How many environments failed, as a line under this title; nothing if none did.
+pub(crate) fn failures(title: &str, faults: u64, lost: u64) -> String {
+    let lost = match lost {
+        0 => String::new(),
+        n => format!(", {n} of them lost with a neighbour whose process ended"),
+    };
+    match faults {
+        0 => String::new(),
+        n => format!("{title}{n} failures of environments{lost}\n"),
+    }
+}
+
 /// Writes one JSON object as the last line.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value).map_err(Failure::running)?;

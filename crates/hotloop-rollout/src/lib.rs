@@ -91,3 +91,4 @@ pub use segment::Segment;
 pub use snapshot::Snapshot;
 pub use stats::{FaultCounts, Statistics, WorkerStatistics};
 pub use ticket::Acting;
+pub use timing::{Limits, Timing};

@@ -12,9 +12,13 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// The longest rest.
 const LONGEST: Duration = Duration::from_secs(30);
 
+/// So many times within a limit it is looked who is at work: one that comes to be while nobody is woken, as in a
+/// process that steps several environments one after the other, is timed from the next look on.
+const LOOKS: u32 = 8;
+
 /// The limits of one actor's waits.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Limits {
+pub struct Limits {
     step: Option<Duration>,
     reset: Option<Duration>,
     /// The rest before a lane's turn after its second failure in a row.
@@ -22,7 +26,9 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(crate) fn of(config: &RolloutConfig) -> Self {
+    /// Those of a rollout with these settings.
+    #[must_use]
+    pub fn of(config: &RolloutConfig) -> Self {
         if let Schedule::Replay(_) = config.schedule {
             // Lanes are given up where they were, whatever the time.
             return Self::default();
@@ -54,8 +60,8 @@ impl Limits {
     }
 }
 
-/// The clock of one actor.
-pub(crate) struct Timing {
+/// How long each lane of a block that waits has been waiting: the clock of one actor, or of an evaluation.
+pub struct Timing {
     limits: Limits,
     /// What each lane was seen waiting for, and since when.
     seen: Vec<Option<(FaultPhase, Instant)>>,
@@ -64,7 +70,9 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    pub(crate) fn new(limits: Limits, lanes: usize) -> Self {
+    /// For a block of so many lanes.
+    #[must_use]
+    pub fn new(limits: Limits, lanes: usize) -> Self {
         let limited = limits.step.is_some() || limits.reset.is_some();
         Self {
             limits,
@@ -78,13 +86,14 @@ impl Timing {
     }
 
     /// A turn begins.
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.seen.fill(None);
     }
 
     /// Looks at what each lane is waiting for, after the block was polled: ready with a lane whose time
-    /// is over, and why; otherwise the task is woken when the next one's is.
-    pub(crate) fn poll_overdue(
+    /// is over, and why; otherwise the task is woken when the next one's is, or to look again. `busy` is
+    /// [`AsyncVectorEnv::busy`](hotloop_env::AsyncVectorEnv::busy).
+    pub fn poll_overdue(
         &mut self,
         cx: &mut Context<'_>,
         busy: impl Fn(usize) -> Option<FaultPhase>,
@@ -93,6 +102,7 @@ impl Timing {
             return Poll::Pending;
         };
         let now = Instant::now();
+        let look = now + shortest / LOOKS;
         let mut next: Option<Instant> = None;
         for (i, seen) in self.seen.iter_mut().enumerate() {
             let Some(phase) = busy(i) else {
@@ -110,9 +120,9 @@ impl Timing {
                     *seen = None;
                     return Poll::Ready((i, format!("no answer within {} s", limit.as_secs_f64())));
                 }
-                Some(limit) => since + limit,
                 // What follows may have a limit, and nobody need wake the task when it begins.
-                None => now + shortest,
+                Some(limit) => look.min(since + limit),
+                None => look,
             };
             next = Some(next.map_or(due, |next| next.min(due)));
         }
@@ -137,11 +147,16 @@ impl Timing {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_reset_is_timed_that_follows_a_step_without_a_limit_in_the_same_turn() {
+    /// Runs on a clock that stands still while there is anything to do.
+    fn timed<T>(test: impl Future<Output = T>) -> T {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_time().start_paused(true).build().unwrap();
-        runtime.block_on(async {
+        runtime.block_on(test)
+    }
+
+    #[test]
+    fn a_reset_is_timed_that_follows_a_step_without_a_limit_in_the_same_turn() {
+        timed(async {
             let config = RolloutConfig {
                 reset_deadline: Some(Duration::from_secs(1)),
                 ..Default::default()
@@ -155,7 +170,29 @@ mod tests {
             };
             let overdue = std::future::poll_fn(|cx| timing.poll_overdue(cx, busy));
             assert_eq!(overdue.await, (0, "no answer within 1 s".to_string()));
-            assert!(begun.elapsed() <= Duration::from_secs(6));
+            assert!(begun.elapsed() >= Duration::from_millis(4500));
+            assert!(begun.elapsed() <= Duration::from_millis(4650));
+        });
+    }
+
+    #[test]
+    fn br_46_one_of_several_that_take_turns_has_its_limit_and_an_eighth() {
+        timed(async {
+            let config = RolloutConfig {
+                step_deadline: Some(Duration::from_secs(8)),
+                ..Default::default()
+            };
+            let mut timing = Timing::new(Limits::of(&config), 3);
+            let begun = Instant::now();
+            // The first two answer after 3.5 seconds each, the third never; nobody wakes the task.
+            let busy = |lane| {
+                let at = (begun.elapsed().as_millis() / 3500).min(2) as usize;
+                (lane == at).then_some(FaultPhase::Step)
+            };
+            let overdue = std::future::poll_fn(|cx| timing.poll_overdue(cx, busy));
+            assert_eq!(overdue.await, (2, "no answer within 8 s".to_string()));
+            assert!(begun.elapsed() >= Duration::from_secs(15));
+            assert!(begun.elapsed() <= Duration::from_millis(16_100));
         });
     }
 

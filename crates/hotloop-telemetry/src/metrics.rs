@@ -160,6 +160,7 @@ mod tests {
                 return_mean: 475.0,
                 return_std: 1.0,
                 faults: 0,
+                lost: 0,
                 best: true,
             }),
             ..Update::default()

@@ -73,6 +73,9 @@ impl Progress {
         if update.faults > 0 {
             let _ = write!(rest, "  faults {}", update.faults);
         }
+        if update.lost > 0 {
+            let _ = write!(rest, " ({} lost)", update.lost);
+        }
         if flow.quarantined > 0 {
             let _ = write!(rest, "  set aside {}", flow.quarantined);
         }
@@ -115,12 +118,14 @@ impl Sink for Progress {
             return_mean,
             return_std,
             faults,
+            lost,
             best,
         }) = update.evaluation
         {
-            let failed = match faults {
-                0 => String::new(),
-                n => format!(", {n} failures of environments"),
+            let failed = match (faults, lost) {
+                (0, _) => String::new(),
+                (n, 0) => format!(", {n} failures of environments"),
+                (n, lost) => format!(", {n} failures of environments ({lost} lost)"),
             };
             let best = if best { ", the best so far" } else { "" };
             self.console.line(&format!(
@@ -221,6 +226,15 @@ mod tests {
         let (mut progress, paper) = progress(false, 0);
         let update = Update {
             faults: 3,
+            lost: 2,
+            evaluation: Some(Evaluation {
+                episodes: 4,
+                return_mean: 1.0,
+                return_std: 0.0,
+                faults: 5,
+                lost: 1,
+                best: false,
+            }),
             flow: Flow {
                 staleness_mean: 0.75,
                 staleness_max: 2,
@@ -231,8 +245,10 @@ mod tests {
             ..Update::default()
         };
         progress.update(&update, &Timing::default()).unwrap();
-        let end = "  staleness 0.8 to 2  too old 1%  faults 3  set aside 1\n";
+        let end = "  staleness 0.8 to 2  too old 1%  faults 3 (2 lost)  set aside 1\n";
         assert!(paper.text().ends_with(end), "{}", paper.text());
+        let evaluated = "over 4 episodes, 5 failures of environments (1 lost)\n";
+        assert!(paper.text().contains(evaluated), "{}", paper.text());
     }
 
     #[test]

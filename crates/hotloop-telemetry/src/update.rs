@@ -68,8 +68,10 @@ pub struct Evaluation {
     pub return_mean: f64,
     /// Population standard deviation of the returns.
     pub return_std: f64,
-    /// Failures of environments in this evaluation.
+    /// Failures of environments in this evaluation, what was lost included.
     pub faults: u64,
+    /// How many of them were no failures of their own: lost with a neighbour whose process ended.
+    pub lost: u64,
     /// Whether it is the best of the run so far.
     pub best: bool,
 }
@@ -87,8 +89,10 @@ pub struct Update {
     pub return_mean_100: Option<f64>,
     /// Mean length of the last 100 episodes, in env steps.
     pub length_mean_100: Option<f64>,
-    /// Environment failures so far, those of evaluations included.
+    /// Environment failures so far, those of evaluations and what was lost included.
     pub faults: u64,
+    /// How many of them were no failures of their own: lost with a neighbour whose process ended.
+    pub lost: u64,
     /// What failed in training since the update before: environment, lane, step and message. The first
     /// 1,024 if there were more.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -7,6 +7,7 @@ use crate::stop::Patience;
 use crate::{Error, StopHandle, ask, assemble, threads};
 use hotloop_env::{EnvOptions, EnvSpec, Registry, Spaces};
 use hotloop_learn::{Body, Learner, device};
+use hotloop_rollout::Limits;
 use hotloop_telemetry::RunDir;
 use std::ops::Range;
 use std::path::Path;
@@ -28,6 +29,7 @@ pub struct Agent {
     spec: EnvSpec,
     options: EnvOptions,
     spaces: Spaces,
+    limits: Limits,
 }
 
 const UNSTOPPED: &str = "nobody else has the handle to stop it";
@@ -114,6 +116,7 @@ impl Agent {
             spec,
             options,
             spaces,
+            limits: Limits::of(&assemble::rollout(&config)),
         })
     }
 
@@ -170,6 +173,7 @@ impl Agent {
         let rest = rest.expect(UNSTOPPED);
         seen.episodes.extend(rest.episodes);
         seen.faults += rest.faults;
+        seen.lost += rest.lost;
         Ok(Some(EvalReport::of(&seen)))
     }
 
@@ -186,7 +190,7 @@ impl Agent {
             return Ok(Some(Played::default()));
         }
         let envs = envs.min(episodes.len()).max(1);
-        let mut stage = Stage::new(&self.spec, options, &self.spaces, envs)?;
+        let mut stage = Stage::new(&self.spec, options, &self.spaces, envs, self.limits)?;
         let learner = &mut self.learner;
         threads::run("hotloop-eval", move || {
             let patience = Patience::new(&StopHandle::new());

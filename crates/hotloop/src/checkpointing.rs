@@ -23,6 +23,8 @@ struct State {
     env_steps: u64,
     episodes: u64,
     faults: u64,
+    #[serde(default)]
+    lost: u64,
     wall_s: f64,
     best_return: Option<f64>,
     adam: AdamCounters,
@@ -96,6 +98,7 @@ pub(crate) fn save(dir: &Path, name: &str, contents: &Contents<'_>) -> Result<()
         env_steps: progress.env_steps,
         episodes: progress.episodes,
         faults: progress.faults,
+        lost: progress.lost,
         wall_s: contents.wall_s,
         best_return: progress.best_return,
         adam: learner.adam().counters(),
@@ -158,6 +161,7 @@ pub(crate) fn load(dir: &Path, name: &str, learner: &mut Learner) -> Result<Load
         env_steps: state.env_steps,
         episodes: state.episodes,
         faults: state.faults,
+        lost: state.lost,
         best_return: state.best_return,
         ..Progress::default()
     };

@@ -1,4 +1,4 @@
-"""An environment that hangs where a file in the current folder says."""
+"""An environment that hangs where a file in the current folder says, and counts its ends there."""
 import os
 import time
 
@@ -11,20 +11,23 @@ class Hang(gym.Env):
     action_space = gym.spaces.Discrete(2)
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
 
+    made = 0
+
     def __init__(self, render_mode=None):
         self.render_mode = render_mode
+        Hang.made += 1
         self.pass_through("constructor")
 
     def pass_through(self, place):
-        """Hangs if there is a file hang-PLACE; once only if it says so."""
-        file = "hang-" + place
-        if not os.path.exists(file):
-            return
-        if os.path.getsize(file) > 0:
-            os.remove(file)
-        open("hangs", "w").close()
-        while True:
-            time.sleep(0.01)
+        """Hangs if there is a file hang-PLACE, or hang-PLACE-N in a process of N; once only if it says so."""
+        for file in ("hang-" + place, "hang-%s-%d" % (place, Hang.made)):
+            if not os.path.exists(file):
+                continue
+            if os.path.getsize(file) > 0:
+                os.remove(file)
+            open("hangs", "w").close()
+            while True:
+                time.sleep(0.01)
 
     def reset(self, *, seed=None, options=None):
         self.pass_through("reset")
@@ -42,6 +45,9 @@ class Hang(gym.Env):
 
     def close(self):
         self.pass_through("close")
+        time.sleep(0.05)
+        with open("closed", "a") as file:
+            file.write("closed\n")
 
 
 gym.register("Hang-v0", Hang)

@@ -5,7 +5,8 @@
 
 mod place;
 
-use place::Place;
+use place::{Ended, Place};
+use serde_json::Value;
 
 const TRAIN: &[&str] = &[
     "train",
@@ -26,7 +27,7 @@ fn trained(place: &Place, more: &[&str]) {
 }
 
 #[test]
-fn br_46_br_50_one_signal_ends_a_start_that_hangs_and_nothing_is_left() {
+fn br_46_br_50_one_signal_ends_what_hangs_before_a_run_begins_or_with_its_policy() {
     let place = Place::new();
     trained(&place, &[]);
     let before = place.files();
@@ -40,7 +41,14 @@ fn br_46_br_50_one_signal_ends_a_start_that_hangs_and_nothing_is_left() {
         (&new, "reset", libc::SIGTERM),
         (&["train", "--resume=run"], "reset", libc::SIGHUP),
         (&["eval", "run"], "constructor", libc::SIGINT),
+        (&["eval", "run"], "step", libc::SIGTERM),
+        (
+            &["eval", "run", "--render=film.gif"],
+            "render",
+            libc::SIGINT,
+        ),
         (&["play", "run"], "reset", libc::SIGHUP),
+        (&["play", "run"], "render", libc::SIGTERM),
         (&bench("rollout"), "constructor", libc::SIGTERM),
         (&bench("train"), "reset", libc::SIGINT),
     ] {
@@ -105,6 +113,102 @@ fn br_46_a_start_that_hangs_has_the_limit_of_a_reset() {
         assert!(!place.has("new"));
         place.go_on(at);
     }
+}
+
+fn report(ended: &Ended) -> Value {
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+#[test]
+fn br_46_what_hangs_in_training_or_evaluation_is_given_up_and_what_is_lost_with_it_is_counted() {
+    let place = Place::new();
+    let limits = ["--set=rollout.step_deadline=1", "--json", "--run-dir=run"];
+    let evaluated = ["--set=eval.every=1", "--set=eval.episodes=3"];
+    let together = ["--set=rollout.groups=1", "--set=rollout.envs_per_actor=4"];
+    let new = [TRAIN, &limits, &evaluated, &together, &["--steps=64"]].concat();
+    // Four environments train in one process, three are evaluated in another.
+    place.hang("step-4", "once");
+    place.hang("step-3", "once");
+    let ended = place.start(&new).ends();
+    let trained = report(&ended);
+    assert_eq!(
+        (&trained["faults"], &trained["lost"]),
+        (&7.into(), &5.into()),
+        "{trained}"
+    );
+    let metrics = place.read("run/metrics.jsonl");
+    let last: Value = serde_json::from_str(metrics.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&last["faults"], &last["lost"]),
+        (&7.into(), &5.into()),
+        "{last}"
+    );
+    let evaluations = metrics
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let failed: Vec<_> = evaluations
+        .map(|line| [&line["evaluation"]["faults"], &line["evaluation"]["lost"]].map(Value::as_u64))
+        .filter(|counts| *counts != [Some(0), Some(0)])
+        .collect();
+    assert_eq!(failed, [[Some(3), Some(2)]], "{metrics}");
+    let passed = "step passed its deadline: no answer within 1 s";
+    assert_eq!(ended.stderr.matches(passed).count(), 2, "{ended:?}");
+
+    // The counts are of the whole run.
+    let more = ["train", "--resume=run", "--steps=96"];
+    let ended = place.start(&more).ends();
+    let said = "failed    7 failures of environments, 5 of them lost";
+    assert!(ended.stdout.contains(said), "{ended:?}");
+
+    let eval = ["eval", "run", "--episodes=3"];
+    place.hang("step", "once");
+    let again = report(&place.start(&[&eval[..], &["--json"]].concat()).ends());
+    for (key, value) in [
+        ("episodes", 3),
+        ("faults", 3),
+        ("lost", 2),
+        ("length_mean", 5),
+    ] {
+        assert_eq!(
+            again[key].as_f64(),
+            Some(f64::from(value)),
+            "{key} of {again}"
+        );
+    }
+    place.hang("step", "once");
+    let ended = place.start(&eval).ends();
+    let said = "failed  3 failures of environments, 2 of them lost";
+    assert!(ended.stdout.contains(said), "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("evaluation, lane 0, step 0: step passed"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn br_50_an_evaluation_in_training_that_hangs_holds_up_no_end() {
+    let place = Place::new();
+    let evaluated = ["--set=eval.every=1", "--set=eval.episodes=2"];
+    place.hang("step-2", "");
+    let endless = ["--steps=1e12", "--run-dir=run"];
+    let mut running = place.start(&[TRAIN, &evaluated, &endless].concat());
+    running.until("hangs", |place| place.has("hangs"));
+    running.signal(libc::SIGTERM);
+    assert_eq!(running.ends().code, Some(130));
+    assert!(place.has("run/checkpoints/last.json"));
+}
+
+#[test]
+fn br_47_environments_are_closed_before_a_program_ends_and_one_that_hangs_then_holds_up_nothing() {
+    let place = Place::new();
+    trained(&place, &["--set=rollout.envs_per_actor=1"]);
+    assert_eq!(place.read("closed").lines().count(), 4);
+    place.hang("close", "");
+    let ended = place.start(&["eval", "run", "--episodes=2"]).ends();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use hotloop_env::{Cause, EnvError, Fault};
 pub(super) struct Failures {
     env: String,
     pub(super) total: u64,
+    /// How many of them were lost with another.
+    pub(super) lost: u64,
     /// Those of the episode that each lane plays.
     of_episode: Vec<u32>,
 }
@@ -20,6 +22,7 @@ impl Failures {
         Self {
             env: env.to_string(),
             total: 0,
+            lost: 0,
             of_episode: vec![0; lanes],
         }
     }
@@ -36,6 +39,7 @@ impl Failures {
             self.total += 1;
             // What a neighbour did says nothing of this episode.
             if fault.cause == Cause::Lost {
+                self.lost += 1;
                 continue;
             }
             let failures = &mut self.of_episode[fault.lane];

@@ -51,8 +51,11 @@ pub struct EvalReport {
     pub return_max: f64,
     /// Mean length in env steps.
     pub length_mean: f64,
-    /// Failures of environments. The episodes that they hit were begun anew, and do not count.
+    /// Failures of environments, what was lost included. The episodes that they hit were begun anew, and do not
+    /// count.
     pub faults: u64,
+    /// How many of them were no failures of their own: episodes lost with a neighbour whose process ended.
+    pub lost: u64,
 }
 
 impl EvalReport {
@@ -73,6 +76,7 @@ impl EvalReport {
                 .fold(f64::NEG_INFINITY, f64::max),
             length_mean: episodes.iter().map(|e| f64::from(e.1)).sum::<f64>() / n,
             faults: played.faults,
+            lost: played.lost,
         }
     }
 }
@@ -84,6 +88,8 @@ pub(crate) struct Played {
     pub(crate) episodes: Vec<(f64, u32)>,
     /// Failures of environments on the way.
     pub(crate) faults: u64,
+    /// How many of them were lost with another.
+    pub(crate) lost: u64,
 }
 
 /// Who looks on while lane 0 plays: called with every state, and says whether to go on.
@@ -124,8 +130,11 @@ pub(crate) fn play_episodes(
         tally.count(&mut row, &mut states, &mut failures);
         row.frames.start(&tally.starts);
         if let Some(episodes) = tally.all_finished() {
-            let faults = failures.total;
-            return Ok(Some(Played { episodes, faults }));
+            return Ok(Some(Played {
+                episodes,
+                faults: failures.total,
+                lost: failures.lost,
+            }));
         }
         if patience.is_over() {
             return Ok(None);

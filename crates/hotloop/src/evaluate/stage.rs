@@ -4,8 +4,12 @@ use super::row::Row;
 use super::view::View;
 use crate::Error;
 use crate::stop::Patience;
-use hotloop_env::{Block, EnvOptions, EnvSpec, Frame, LaneStates, Spaces, end_flags};
+use hotloop_env::{
+    AsyncVectorEnv, Block, EnvOptions, EnvSpec, Frame, LaneStates, Rows, Spaces, end_flags,
+};
+use hotloop_rollout::{Limits, Timing};
 use std::future::poll_fn;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -21,12 +25,14 @@ pub(crate) struct Stage {
     block: Block,
     /// Where it is drawn, if it is.
     frame: Frame,
+    timing: Timing,
     // Dropped last.
     reactor: Option<Reactor>,
 }
 
 impl Stage {
-    /// `lanes` environments of these spaces, with nothing begun yet.
+    /// `lanes` environments of these spaces, with nothing begun yet. Those that wait are given up after these
+    /// limits, as in training.
     ///
     /// # Errors
     /// If they cannot be made.
@@ -35,6 +41,7 @@ impl Stage {
         options: &EnvOptions,
         spaces: &Spaces,
         lanes: usize,
+        limits: Limits,
     ) -> Result<Self, Error> {
         let reactor = match spec.waits() {
             true => Some(Reactor::new()?),
@@ -49,6 +56,7 @@ impl Stage {
             spaces: spaces.clone(),
             block,
             frame: Frame::new(),
+            timing: Timing::new(limits, lanes),
             reactor,
         })
     }
@@ -93,12 +101,14 @@ impl Stage {
         patience: &mut Patience,
     ) -> bool {
         let rows = &mut row.rows(&self.spaces, states);
+        let timing = &mut self.timing;
         match (&mut self.block, &self.reactor) {
             (Block::Async(block), Some(reactor)) => {
                 block.begin(rows);
+                timing.begin();
                 reactor.runtime().block_on(async {
                     // One of them may never answer.
-                    while timeout(LOOK, poll_fn(|cx| block.poll(cx, rows)))
+                    while timeout(LOOK, poll_fn(|cx| poll(&mut **block, timing, cx, rows)))
                         .await
                         .is_err()
                     {
@@ -120,6 +130,22 @@ impl Stage {
             (Block::Async(_), None) => unreachable!("a runtime is made for every block that waits"),
         }
     }
+}
+
+/// Goes on with a turn, and gives up lanes whose time is over.
+fn poll(
+    block: &mut dyn AsyncVectorEnv,
+    timing: &mut Timing,
+    cx: &mut Context<'_>,
+    rows: &mut Rows<'_>,
+) -> Poll<()> {
+    while block.poll(cx, rows).is_pending() {
+        match timing.poll_overdue(cx, |lane| block.busy(lane)) {
+            Poll::Ready((lane, why)) => block.give_up(rows, lane, why),
+            Poll::Pending => return Poll::Pending,
+        }
+    }
+    Poll::Ready(())
 }
 
 /// A runtime whose end waits for nobody: what an environment does on a thread of its own may last.

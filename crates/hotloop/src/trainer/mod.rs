@@ -56,8 +56,11 @@ pub struct TrainReport {
     pub updates: u64,
     /// Episodes that ended, in the whole run.
     pub episodes: u64,
-    /// Environment failures, in the whole run, evaluations included.
+    /// Environment failures, in the whole run, evaluations and what was lost included.
     pub faults: u64,
+    /// How many of them were no failures of their own: unfinished episodes lost with a neighbour whose process
+    /// ended.
+    pub lost: u64,
     /// Seconds of training, in the whole run.
     pub wall_s: f64,
     /// Env steps per second since this process began the run.

@@ -10,6 +10,8 @@ pub(crate) struct Progress {
     pub(crate) env_steps: u64,
     pub(crate) episodes: u64,
     pub(crate) faults: u64,
+    /// How many of them were lost with a neighbour.
+    pub(crate) lost: u64,
     pub(crate) best_return: Option<f64>,
     pub(crate) returns: Window,
     pub(crate) lengths: Window,
@@ -21,6 +23,7 @@ impl Default for Progress {
             env_steps: 0,
             episodes: 0,
             faults: 0,
+            lost: 0,
             best_return: None,
             returns: Window::new(100),
             lengths: Window::new(100),

@@ -11,7 +11,7 @@ use crate::evaluate::Stage;
 use crate::{Error, acting, assemble, recall, system};
 use hotloop_learn::{CopyCounters, Learner, PolicyStore, device};
 use hotloop_math::SystemClock;
-use hotloop_rollout::{Policy, Rollout, RolloutConfig, RolloutError, Snapshot};
+use hotloop_rollout::{Limits, Policy, Rollout, RolloutConfig, RolloutError, Snapshot};
 use hotloop_telemetry::{Manifest, MetricsFile, Reporter, Run, RunDir};
 use std::path::Path;
 use std::sync::Arc;
@@ -89,7 +89,8 @@ impl Training {
             .map_err(|error| misfit(place.as_ref().map(RunDir::path), error))?;
         let evaluator = if config.eval.every > 0 {
             let envs = config.eval.envs.min(config.eval.episodes);
-            Some(Stage::new(&spec, &options, &spaces, envs)?)
+            let limits = Limits::of(&assemble::rollout(&config));
+            Some(Stage::new(&spec, &options, &spaces, envs, limits)?)
         } else {
             None
         };

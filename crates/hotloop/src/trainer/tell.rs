@@ -169,6 +169,7 @@ impl Training {
             quarantined: now.lanes_set_aside,
         };
         self.progress.faults += now.faults.total() - self.seen.faults.total();
+        self.progress.lost += now.faults.lost - self.seen.faults.lost;
         let mut values: BTreeMap<_, _> = stats.values.into_iter().collect();
         values.insert("epochs", stats.epochs as f64);
         values.insert("skipped", stats.skipped as f64);
@@ -185,6 +186,7 @@ impl Training {
             return_mean_100: self.progress.returns.mean(),
             length_mean_100: self.progress.lengths.mean(),
             faults: self.progress.faults,
+            lost: self.progress.lost,
             failures: self
                 .rollout
                 .faults()

@@ -142,6 +142,7 @@ impl Training {
             return Ok(None);
         };
         self.progress.faults += report.faults;
+        self.progress.lost += report.lost;
         let best = self
             .progress
             .best_return
@@ -155,6 +156,7 @@ impl Training {
             return_mean: report.return_mean,
             return_std: report.return_std,
             faults: report.faults,
+            lost: report.lost,
             best,
         }))
     }
@@ -193,6 +195,7 @@ impl Training {
             updates: self.learner.updates(),
             episodes: self.progress.episodes,
             faults: self.progress.faults,
+            lost: self.progress.lost,
             wall_s: totals.wall_s,
             steps_per_s: totals.steps_per_s,
             return_mean_100: self.progress.returns.mean(),
