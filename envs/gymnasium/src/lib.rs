@@ -21,6 +21,7 @@
 //! ```
 #![cfg(unix)]
 
+mod aside;
 mod block;
 mod interpreter;
 mod message;

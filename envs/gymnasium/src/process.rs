@@ -1,5 +1,6 @@
 //! A worker as a process: started in a session of its own, ended with all that it has started, and reaped.
 
+use crate::aside::aside;
 use crate::output::Output;
 use crate::shared::Memory;
 use crate::worker::LINES;
@@ -9,14 +10,13 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const BOOTSTRAP: &str = include_str!("../python/bootstrap.py");
 
-/// Processes that were killed, but had not ended when somebody last looked.
-static DYING: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+/// So long the end of a process that was killed is waited for where others wait, too.
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// A worker process and what connects this one with it.
 pub(crate) struct Process {
@@ -28,7 +28,7 @@ pub(crate) struct Process {
     /// Readable once the process has ended, where the system has such a thing.
     exit: Option<OwnedFd>,
     /// The worker's group is killed when this end is closed, by this program or by its end.
-    _lifeline: PipeWriter,
+    lifeline: Option<PipeWriter>,
 }
 
 /// Libraries of worker processes use one thread each: there is a worker for every core.
@@ -37,10 +37,10 @@ const ONE_THREAD: [&str; 3] = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_N
 impl Process {
     /// Starts a worker with this interpreter, which shares `memory`.
     pub(crate) fn start(interpreter: &Path, memory: &Memory, name: &str) -> io::Result<Self> {
-        bury();
         let (socket, theirs) = UnixStream::pair()?;
         let (life, lifeline) = io::pipe()?;
         let (said, output) = io::pipe()?;
+        let said = Output::new(said)?;
         let shared = [
             theirs.as_raw_fd(),
             life.as_raw_fd(),
@@ -74,9 +74,9 @@ impl Process {
             child: Some(child),
             ended: None,
             socket,
-            output: Output::new(said)?,
+            output: said,
             exit,
-            _lifeline: lifeline,
+            lifeline: Some(lifeline),
         })
     }
 
@@ -93,22 +93,25 @@ impl Process {
 
     /// Ends the worker and all that it has started, after it had `grace` to end by itself.
     pub(crate) fn end(&mut self, grace: Duration) {
-        let Some(mut child) = self.child.take() else {
+        if let Some(child) = self.child.take() {
+            self.ended = end(child, grace);
+        }
+    }
+
+    /// The same, on a thread that nobody waits for but the end of the program.
+    pub(crate) fn end_aside(&mut self, grace: Duration) {
+        let Some(child) = self.child.take() else {
             return;
         };
-        let end = Instant::now() + grace;
-        while !has_ended(&child) && Instant::now() < end {
-            sleep(Duration::from_millis(1));
-        }
-        // Before it is reaped: until then its number is no other group's.
-        signal(&child, libc::SIGKILL);
-        self.ended = wait(&mut child, Duration::from_secs(2));
-        if self.ended.is_none() {
-            DYING
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(child);
-        }
+        // Until then: it would be killed without the one, and trip over the end of the other.
+        let kept = (
+            self.lifeline.take(),
+            self.output.descriptor().try_clone_to_owned(),
+        );
+        aside(move || {
+            end(child, grace);
+            drop(kept);
+        });
     }
 
     /// As [`end`](Self::end), for one that hangs: it says first where, if it can, on its error output.
@@ -165,6 +168,24 @@ fn prepare(shared: [RawFd; 3]) -> io::Result<()> {
     Ok(())
 }
 
+/// Ends a child and all that it has started, after it had `grace` to end by itself.
+fn end(mut child: Child, grace: Duration) -> Option<ExitStatus> {
+    let due = Instant::now() + grace;
+    while !has_ended(&child) && Instant::now() < due {
+        sleep(Duration::from_millis(1));
+    }
+    // Before it is reaped: until then its number is no other group's.
+    signal(&child, libc::SIGKILL);
+    let ended = wait(&mut child, MOMENT);
+    if ended.is_none() {
+        // The system has first to finish something for it.
+        aside(move || {
+            let _ = child.wait();
+        });
+    }
+    ended
+}
+
 /// Waits at most so long for the end of a child.
 fn wait(child: &mut Child, time: Duration) -> Option<ExitStatus> {
     let end = Instant::now() + time;
@@ -186,12 +207,6 @@ fn has_ended(child: &Child) -> bool {
     let result = unsafe { libc::waitid(libc::P_PID, child.id(), &mut info, flags) };
     // SAFETY: it was written by waitid, or is all zeros.
     result != 0 || unsafe { info.si_pid() } != 0
-}
-
-/// Reaps those that have ended since.
-fn bury() {
-    let mut dying = DYING.lock().unwrap_or_else(PoisonError::into_inner);
-    dying.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
 }
 
 fn pid(child: &Child) -> libc::pid_t {

@@ -224,7 +224,7 @@ impl Drop for Worker {
         self.wired = None;
         // It reads the end of the conversation, and closes its environments.
         let _ = self.process.socket.shutdown(std::net::Shutdown::Both);
-        self.process.end(GRACE);
+        self.process.end_aside(GRACE);
     }
 }
 

@@ -246,6 +246,13 @@ class Child(Toy):
         return np.array([self.child.pid], np.float64)
 
 
+class Closing(Toy):
+    """Takes for ever to be closed."""
+
+    def close(self):
+        time.sleep(1000)
+
+
 class Once(gym.Wrapper):
     """A wrapper with an argument."""
 
@@ -258,5 +265,5 @@ class Once(gym.Wrapper):
         return observation, reward * self.factor, *rest
 
 
-for toy in [Count, Rewards, Strange, Everything, Nested, Masked, Large, Words, Fault, Child]:
+for toy in [Count, Rewards, Strange, Everything, Nested, Masked, Large, Words, Fault, Child, Closing]:
     gym.register("Toys/%s-v0" % toy.__name__, toy)
