@@ -9,6 +9,9 @@ use hotloop_env::{
 /// Longer than every observation of the family.
 const LONGEST: usize = 512;
 
+/// More than anybody means: a step of the environment would take seconds.
+const MOST_SUBSTEPS: i64 = 10_000;
+
 /// A task as an environment.
 pub struct MuJoCo<T> {
     task: T,
@@ -22,11 +25,13 @@ pub struct MuJoCo<T> {
 impl<T: Task> MuJoCo<T> {
     /// The task with these options, at its model's initial state.
     pub fn new(options: &EnvOptions) -> Result<Self, EnvError> {
-        let substeps = options.int("frame_skip");
-        let substeps = u32::try_from(substeps).ok().filter(|n| *n > 0);
+        let given = options.int("frame_skip");
+        let substeps = u32::try_from(given).ok();
+        let substeps = substeps.filter(|_| (1..=MOST_SUBSTEPS).contains(&given));
         let substeps = substeps.ok_or_else(|| {
-            let given = options.int("frame_skip");
-            EnvError::new(format!("frame_skip is {given}, expected 1 or more"))
+            EnvError::new(format!(
+                "frame_skip is {given}, expected 1 to {MOST_SUBSTEPS}"
+            ))
         })?;
         let mut simulation = Simulation::new(T::MODEL, substeps, T::FORCES)?;
         simulation.restart(|_| {}, |_| {});

@@ -138,14 +138,12 @@ fn options_are_gymnasiums() {
     let mut registry = Registry::new();
     register(&mut registry);
     let spec = registry.get("Ant-v5").unwrap();
-    let options = spec
-        .options(&[("frame_skip".into(), 0.into())].into())
-        .unwrap();
-    let error = spec.make(&options, 1).unwrap_err().to_string();
-    assert!(
-        error.contains("frame_skip is 0, expected 1 or more"),
-        "{error}"
-    );
+    for skip in [0, 10_001, i64::MAX] {
+        let options = spec.options(&[("frame_skip".into(), skip.into())].into());
+        let error = spec.make(&options.unwrap(), 1).unwrap_err().to_string();
+        let said = format!("frame_skip is {skip}, expected 1 to 10000");
+        assert!(error.contains(&said), "{error}");
+    }
 }
 
 #[test]
