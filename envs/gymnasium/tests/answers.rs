@@ -3,7 +3,7 @@
 
 mod support;
 
-use hotloop_env::{Cause, Fault, FaultPhase, end_flags};
+use hotloop_env::{AsyncVectorEnv, Cause, Fault, FaultPhase, Frame, end_flags};
 use serde_json::json;
 use support::{Desk, Made, toy};
 
@@ -133,6 +133,28 @@ fn answers_of_another_shape_are_refused_with_the_right_one() {
         FaultPhase::Step,
         &["expected 5, got 4", "step() is to return observation"],
     );
+}
+
+#[test]
+fn what_gymnasium_stumbles_over_is_told_with_what_would_be_right() {
+    for (id, part) in [
+        ("Old", "reset() is to take seed and options, by keyword"),
+        (
+            "Foreign",
+            "expected one of gymnasium.spaces, got a builtins.dict",
+        ),
+        ("Spaceless", "has no attribute"),
+    ] {
+        let error = toy(id, "{}").spaces().unwrap_err();
+        assert!(error.contains(part), "{error}");
+    }
+    let mut drawn = steps("(obs, 1.0, False, False, {})");
+    drawn.drawn = true;
+    let mut desk = drawn.desk(1);
+    desk.turn();
+    let error = desk.block.render(0, &mut Frame::new()).unwrap_err();
+    let expected = "render(): expected an array of height, width and 3, got ";
+    assert!(error.to_string().contains(expected), "{error}");
 }
 
 #[test]

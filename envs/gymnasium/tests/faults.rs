@@ -99,6 +99,22 @@ fn br_44_a_constructor_that_fails_is_its_own_lanes_alone() {
 }
 
 #[test]
+fn a_reward_that_is_none_is_not_kept_where_the_reset_after_it_ends_the_worker() {
+    for (reward, valid) in [("2.0", 1), ("np.nan", 0)] {
+        let kwargs = serde_json::json!({
+            "step": format!("(obs, {reward}, True, False, {{}})"),
+            "reset": "(obs, {}) if episode == 0 else __import__('os')._exit(4)",
+        });
+        let mut desk = toy("Says", &kwargs.to_string()).desk(1);
+        let faults = until_fault(&mut desk);
+        assert_eq!(faults.len(), 1);
+        assert!(faults[0].message.contains("exit code 4"), "{}", faults[0]);
+        assert_eq!((desk.valid[0], desk.next_valid[0]), (valid, 0));
+        assert_eq!(desk.rewards[0], if valid == 1 { 2.0 } else { 0.0 });
+    }
+}
+
+#[test]
 fn br_47_a_worker_that_dies_is_named_and_its_lanes_begin_anew() {
     for (kind, parts) in [
         ("kill", vec!["SIGKILL"]),
@@ -287,24 +303,30 @@ fn a_process_to_be_killed() {
     let Ok(file) = std::env::var("HOTLOOP_TEST_KILLED") else {
         return;
     };
-    let mut desk = toy("Child", "{}").desk(2);
+    let hangs = std::env::var_os("HOTLOOP_TEST_HANGS").is_some();
+    let mut desk = toy("Child", &format!(r#"{{"hangs": {hangs}}}"#)).desk(2);
     desk.turn();
     let child = |lane: usize| f64::from_ne_bytes(desk.record(lane).try_into().unwrap()) as u32;
     let pids = [desk.block.process_id().unwrap(), child(0), child(1)];
     let text: Vec<String> = pids.iter().map(u32::to_string).collect();
     std::fs::write(format!("{file}.part"), text.join(" ")).unwrap();
     std::fs::rename(format!("{file}.part"), &file).unwrap();
-    std::thread::sleep(Duration::from_secs(60));
+    if hangs {
+        desk.turn_within(Duration::from_secs(60));
+    } else {
+        std::thread::sleep(Duration::from_secs(60));
+    }
 }
 
 #[test]
 fn br_47_workers_and_their_children_end_with_the_program_however_it_ends() {
     let dir = tempfile::tempdir().unwrap();
-    for signal in ["-9", "-15", "-6"] {
-        let file = dir.path().join(signal);
+    for (signal, hangs) in [("-9", false), ("-9", true), ("-15", false), ("-6", true)] {
+        let file = dir.path().join(format!("{signal} {hangs}"));
         let mut program = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "a_process_to_be_killed"])
             .env("HOTLOOP_TEST_KILLED", &file)
+            .envs(hangs.then_some(("HOTLOOP_TEST_HANGS", "1")))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -319,6 +341,10 @@ fn br_47_workers_and_their_children_end_with_the_program_however_it_ends() {
         let text = std::fs::read_to_string(&file).unwrap();
         let pids: Vec<u32> = text.split(' ').map(|pid| pid.parse().unwrap()).collect();
         assert!(pids.iter().all(|pid| lives(*pid)));
+        if hangs {
+            // So that it is in the step; if it is not yet, all is as without.
+            std::thread::sleep(Duration::from_millis(500));
+        }
         Command::new("kill")
             .args([signal, &program.id().to_string()])
             .status()

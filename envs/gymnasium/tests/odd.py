@@ -39,6 +39,9 @@ class Says(Toy):
             return self.value(self.said["step"], obs=observation, at=self.at, episode=self.episode)
         return observation, *rest
 
+    def render(self):
+        return None
+
 
 def nested(depth):
     """A space in so many others."""
@@ -135,6 +138,26 @@ class Varies(Toy):
         self.action_space = spaces.Discrete(1 + Varies.made)
 
 
-for toy in [Says, Forks, Careless, Leaves, Late, Gate, Varies]:
+class Old(Toy):
+    """From before Gymnasium."""
+
+    def reset(self):
+        return self.observe()
+
+
+class Foreign(Toy):
+    """Takes something else for a space."""
+
+    observation_space = {"a": spaces.Discrete(2)}
+
+
+class Spaceless(gym.Env):
+    """Says nothing of its spaces."""
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+
+for toy in [Old, Foreign, Spaceless, Says, Forks, Careless, Leaves, Late, Gate, Varies]:
     gym.register("Toys/%s-v0" % toy.__name__, toy)
 gym.register("Toys/Limited-v0", Says, max_episode_steps=10)

@@ -238,9 +238,16 @@ class Child(Toy):
 
     observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float64)
 
-    def __init__(self, **kwargs):
+    def __init__(self, hangs=False, **kwargs):
         super().__init__(**kwargs)
+        self.hangs = hangs
         self.child = subprocess.Popen(["sleep", "1000"])
+
+    def step(self, action):
+        if self.hangs:
+            # For about a minute, in which no other thread gets to run.
+            sum(range(2 * 10**9))
+        return super().step(action)
 
     def observe(self):
         return np.array([self.child.pid], np.float64)

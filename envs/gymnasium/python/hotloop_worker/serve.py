@@ -6,7 +6,7 @@ import math
 import socket
 import sys
 
-from hotloop_worker.words import told
+from hotloop_worker.words import shown, told
 
 
 def say(channel, kind, message):
@@ -83,10 +83,10 @@ def draw(channel, lanes, lane):
     """Sends the picture of a lane: width and height in four bytes each, then its pixels."""
     import numpy as np
     try:
-        frame = lanes.envs[lane].render()
+        frame = np.asarray(lanes.envs[lane].render())
+        if frame.ndim != 3 or frame.shape[2] != 3:
+            raise ValueError("render(): expected an array of height, width and 3, got %s" % shown(frame))
         pixels = np.ascontiguousarray(frame, dtype=np.uint8)
-        if pixels.ndim != 3 or pixels.shape[2] != 3:
-            raise ValueError("render() gave %s, and no array of height, width and 3" % (pixels.shape,))
     except BaseException as error:
         say(channel, b"!", told(error))
         return

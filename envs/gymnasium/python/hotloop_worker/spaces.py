@@ -49,9 +49,13 @@ def describe(space, path, image, masked=False):
     if isinstance(space, spaces.Tuple):
         return {"kind": "tuple", "items": [describe(part, path + [i], image)
                                            for i, part in enumerate(space.spaces)]}
+    kind = type(space).__name__
+    if not type(space).__module__.startswith("gymnasium."):
+        raise Unsupported("%s: expected one of gymnasium.spaces, got a %s.%s"
+                          % (where(path), type(space).__module__, kind))
     raise Unsupported(
         "%s: hotloop has no %s space; put a wrapper around the environment (env.wrappers) that turns it into Box, "
-        "Discrete, MultiDiscrete, MultiBinary, Dict or Tuple" % (where(path), type(space).__name__))
+        "Discrete, MultiDiscrete, MultiBinary, Dict or Tuple" % (where(path), kind))
 
 
 def where(path):

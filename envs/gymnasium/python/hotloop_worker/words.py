@@ -32,15 +32,20 @@ def one(error):
     # What Gymnasium itself has to say needs no proof.
     if not frames or hasattr(gymnasium, "error") and isinstance(error, gymnasium.error.Error):
         return said
-    if unpacks_too_little(error, frames[-1]):
-        said += "\nstep() is to return observation, reward, terminated, truncated and info, reset() observation and info"
+    said += hint(error, said, frames[-1])
     lines = "".join(traceback.format_list(frames[-FRAMES:]))
     return said + "\nTraceback (most recent call last):\n" + end_of(lines).rstrip()
 
 
-def unpacks_too_little(error, frame):
-    """Whether one of Gymnasium's wrappers got another number of values from the environment in it."""
-    return isinstance(error, ValueError) and "values to unpack" in str(error) and "gymnasium/wrappers/" in frame.filename
+def hint(error, said, frame):
+    """What to do where Gymnasium itself has failed at what an environment is."""
+    if "gymnasium/" not in frame.filename:
+        return ""
+    if isinstance(error, ValueError) and "values to unpack" in said:
+        return "\nstep() is to return observation, reward, terminated, truncated and info, reset() observation and info"
+    if isinstance(error, TypeError) and "reset()" in said and "unexpected keyword argument" in said:
+        return "\nreset() is to take seed and options, by keyword"
+    return ""
 
 
 def start_of(text):
