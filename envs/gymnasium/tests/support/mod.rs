@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
@@ -158,11 +158,12 @@ impl Desk {
             faults,
         });
         block.begin(&mut rows);
-        let mut in_time = true;
+        let (mut in_time, begun) = (true, Instant::now());
         while timeout(limit, poll_fn(|cx| block.poll(cx, &mut rows)))
             .await
             .is_err()
         {
+            assert!(begun.elapsed() < Duration::from_secs(90), "a turn hangs");
             if let Some(lane) = (0..lanes).find(|lane| block.busy(*lane).is_some()) {
                 in_time = false;
                 block.give_up(&mut rows, lane, "no answer in time".into());
