@@ -7,10 +7,6 @@ use crate::shared::{At, Shared};
 use crate::worker::{Gone, Worker};
 use hotloop_env::{AsyncVectorEnv, Cause, EnvError, FaultPhase, Frame, Rows, Spaces};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-
-/// So long a picture may take.
-const PICTURE: Duration = Duration::from_secs(30);
 
 /// A block of Gymnasium environments, stepped one after the other by a worker process.
 ///
@@ -252,19 +248,9 @@ impl AsyncVectorEnv for WorkerBlock {
         let Some(worker) = self.worker.as_mut().filter(|_| self.stage == Stage::Idle) else {
             return Ok(false);
         };
-        let index = u32::try_from(lane).unwrap_or(u32::MAX).to_le_bytes();
-        worker.send(&[b"d", index.as_slice()].concat())?;
-        match worker.wait(Some(Instant::now() + PICTURE)) {
-            Ok(Some(Message::Picture(width, height, rgb))) => {
-                frame.resize(width, height).copy_from_slice(&rgb);
-                frame.fps = self.fps;
-                Ok(true)
-            }
-            Ok(Some(Message::Failed(said))) => {
-                Err(EnvError::new(message::read::<String>(said.as_bytes())?))
-            }
-            // What has become of the worker the next turn finds out.
-            other => Err(EnvError::new(format!("no picture came: {other:?}"))),
-        }
+        let (width, height, rgb) = worker.picture(lane)?;
+        frame.resize(width, height).copy_from_slice(&rgb);
+        frame.fps = self.fps;
+        Ok(true)
     }
 }

@@ -1,6 +1,6 @@
 //! The conversation with one worker, for those who wait and for those who poll.
 
-use crate::message::{Inbox, Message};
+use crate::message::{self, Inbox, Message};
 use crate::process::Process;
 use crate::recipe::Recipe;
 use crate::shared::{Memory, Shared};
@@ -17,6 +17,8 @@ use tokio::io::unix::AsyncFd;
 pub(crate) const LINES: usize = 16;
 /// So long a worker may take to close its environments before it is killed.
 const GRACE: Duration = Duration::from_millis(500);
+/// So long a picture may take.
+const PICTURE: Duration = Duration::from_secs(30);
 
 /// A worker with its half of the conversation.
 pub(crate) struct Worker {
@@ -194,6 +196,26 @@ impl Worker {
                 Err(error) => return Poll::Ready(Err(Gone(Some(error.to_string())))),
             }
         }
+    }
+
+    /// The picture of a lane: width, height, and three bytes for each pixel.
+    pub(crate) fn picture(&mut self, lane: usize) -> Result<(u32, u32, Vec<u8>), EnvError> {
+        let lane = u32::try_from(lane).unwrap_or(u32::MAX).to_le_bytes();
+        // If it has ended, waiting for its answer finds out, and how.
+        let _ = self.send(&[b"d", lane.as_slice()].concat());
+        let why = match self.wait(Some(Instant::now() + PICTURE)) {
+            Ok(Some(Message::Picture(width, height, rgb))) => return Ok((width, height, rgb)),
+            Ok(Some(Message::Failed(said))) => message::read::<String>(said.as_bytes())?,
+            Ok(Some(other)) => format!("its worker said {other:?}, and gave no picture"),
+            Ok(None) => {
+                let (limit, said) = (PICTURE.as_secs(), self.abandon());
+                format!(
+                    "render() has not returned within {limit} s; its worker was ended, and said:\n{said}"
+                )
+            }
+            Err(gone) => format!("its worker is gone within render(): {}", self.bury(gone)),
+        };
+        Err(EnvError::new(why))
     }
 
     /// Ends a worker of which nothing more will come, and tells how it ended.

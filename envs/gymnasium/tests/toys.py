@@ -260,6 +260,13 @@ class Closing(Toy):
         time.sleep(1000)
 
 
+class Drawing(Toy):
+    """Takes its worker down when it is drawn."""
+
+    def render(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 class Once(gym.Wrapper):
     """A wrapper with an argument."""
 
@@ -272,5 +279,5 @@ class Once(gym.Wrapper):
         return observation, reward * self.factor, *rest
 
 
-for toy in [Count, Rewards, Strange, Everything, Nested, Masked, Large, Words, Fault, Child, Closing]:
+for toy in [Count, Rewards, Strange, Everything, Nested, Masked, Large, Words, Fault, Child, Closing, Drawing]:
     gym.register("Toys/%s-v0" % toy.__name__, toy)

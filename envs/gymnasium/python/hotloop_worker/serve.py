@@ -70,6 +70,8 @@ def prepare(channel, receive, install, memory, recipe):
         "action": spaces.describe(first.action_space, ["action"], "none", masked),
         "fps": frames_per_second(first),
     })
+    if recipe["probe"]:
+        first.close()
     arrays = shared.Shared(memory, receive(channel), recipe["lanes"])
     return lanes.Lanes(make, first, recipe["lanes"], arrays, recipe)
 
