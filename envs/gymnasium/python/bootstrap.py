@@ -9,7 +9,6 @@ if sys.version_info < (3, 9):
     sys.exit("hotloop needs Python 3.9 or newer with Gymnasium, and %s is Python %d.%d; name another interpreter with "
              "env.python or HOTLOOP_PYTHON" % ((sys.executable,) + sys.version_info[:2]))
 
-import fcntl
 import json
 import linecache
 import os
@@ -21,20 +20,19 @@ import types
 
 
 def die_with_parent(lifeline):
-    """The parent holds the other end of this pipe: when it is gone, however it ended, so is this whole group."""
+    """The parent holds the other end of this pipe: when it is gone, however it ended, so is this whole group.
+
+    Linux has been told to see to it before this interpreter began; elsewhere a thread does, which cannot run while
+    native code holds the interpreter.
+    """
     os.set_inheritable(lifeline, False)
 
     def wait():
         os.read(lifeline, 1)
         os.killpg(0, signal.SIGKILL)
 
-    # A thread cannot run while native code holds the interpreter; the kernel's own signal can.
-    threading.Thread(target=wait, daemon=True).start()
-    if sys.platform == "linux":
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
-        fcntl.fcntl(lifeline, 10, signal.SIGKILL)  # F_SETSIG
-        flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)
+    if sys.platform != "linux":
+        threading.Thread(target=wait, daemon=True).start()
 
 
 def receive(channel):

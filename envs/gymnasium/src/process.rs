@@ -146,7 +146,11 @@ impl Drop for Process {
     }
 }
 
-/// In the child, before it becomes the worker.
+/// Which signal is sent when a descriptor becomes ready: Linux's own, which libc does not name everywhere.
+#[cfg(target_os = "linux")]
+const F_SETSIG: libc::c_int = 10;
+
+/// In the child, before it becomes the worker: only calls that are safe between fork and exec.
 fn prepare(shared: [RawFd; 3]) -> io::Result<()> {
     let check = |result: i32| match result {
         0.. => Ok(()),
@@ -163,6 +167,17 @@ fn prepare(shared: [RawFd; 3]) -> io::Result<()> {
         libc::setrlimit(libc::RLIMIT_CORE, &no_core);
         for fd in shared {
             check(libc::fcntl(fd, libc::F_SETFD, 0))?;
+        }
+        // When the other end of the lifeline is closed the kernel kills the group, whatever its processes are, and
+        // even while native code holds an interpreter.
+        #[cfg(target_os = "linux")]
+        {
+            let life = shared[1];
+            check(libc::fcntl(life, libc::F_SETOWN, -libc::getpid()))?;
+            check(libc::fcntl(life, F_SETSIG, libc::SIGKILL))?;
+            let flags = libc::fcntl(life, libc::F_GETFL);
+            check(flags)?;
+            check(libc::fcntl(life, libc::F_SETFL, flags | libc::O_ASYNC))?;
         }
     }
     Ok(())
