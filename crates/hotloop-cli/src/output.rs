@@ -15,15 +15,15 @@ pub(crate) fn put(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// How many environments failed, as a line under this title; nothing if none did.
-pub(crate) fn failures(title: &str, faults: u64, lost: u64) -> String {
+/// How many failures of environments there were, as a line under this title; nothing if there were none.
+pub(crate) fn faults(title: &str, faults: u64, lost: u64) -> String {
     let lost = match lost {
         0 => String::new(),
         n => format!(", {n} of them lost with a neighbour whose process ended"),
     };
     match faults {
         0 => String::new(),
-        n => format!("{title}{n} failures of environments{lost}\n"),
+        n => format!("{title}{n}{lost}\n"),
     }
 }
 

@@ -14,7 +14,7 @@ pub enum Error {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// An environment that cannot be made, or failed in an evaluation.
-    #[error("environment: {0}")]
+    #[error(transparent)]
     Env(#[from] EnvError),
     /// Networks, optimiser, checkpoints or device.
     #[error(transparent)]

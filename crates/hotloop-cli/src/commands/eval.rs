@@ -113,7 +113,7 @@ fn summary(args: &EvalArgs, report: &EvalReport) -> String {
         report.episodes,
         args.policy.seed,
     );
-    text.push_str(&output::failures("failed  ", report.faults, report.lost));
+    text.push_str(&output::faults("faults  ", report.faults, report.lost));
     if let Some(film) = &args.render {
         text.push_str(&format!("film    {}\n", film.display()));
     }

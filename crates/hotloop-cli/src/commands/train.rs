@@ -107,12 +107,12 @@ fn summary(report: &TrainReport) -> String {
             format!("evaluate  {program} eval {run}")
         }
     };
-    let failed = output::failures("failed    ", report.faults, report.lost);
+    let faults = output::faults("faults    ", report.faults, report.lost);
     format!(
         "run       {run}\n\
          trained   {} steps in {:.1} s, {:.0} steps/s, {} updates, {} episodes\n\
          return    {mean} (mean of the last 100 training episodes)\n\
-         {failed}weights   {}\n\
+         {faults}weights   {}\n\
          {next}\n",
         report.env_steps,
         report.wall_s,

@@ -19,11 +19,16 @@ class Hang(gym.Env):
         self.pass_through("constructor")
 
     def pass_through(self, place):
-        """Hangs if there is a file hang-PLACE, or hang-PLACE-N in a process of N; once only if it says so."""
+        """Hangs if there is a file hang-PLACE, or hang-PLACE-N in a process of N: once only, or raises, if it
+        says so."""
         for file in ("hang-" + place, "hang-%s-%d" % (place, Hang.made)):
             if not os.path.exists(file):
                 continue
-            if os.path.getsize(file) > 0:
+            with open(file) as how:
+                how = how.read()
+            if how == "raise":
+                raise ValueError("boom-42")
+            if how == "once":
                 os.remove(file)
             open("hangs", "w").close()
             while True:

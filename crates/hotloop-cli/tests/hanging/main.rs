@@ -69,6 +69,21 @@ fn br_46_br_50_one_signal_ends_what_hangs_before_a_run_begins_or_with_its_policy
 }
 
 #[test]
+fn br_47_an_interpreter_that_never_becomes_a_worker_ends_with_the_program() {
+    let place = Place::new();
+    place.script("odd", "touch hangs; sleep 1000; true");
+    let odd = ["--set=env.python=./odd", "--run-dir=new"];
+    for signal in [libc::SIGINT, libc::SIGKILL] {
+        let mut running = place.start(&[TRAIN, &odd].concat());
+        running.until("hangs", |place| place.has("hangs"));
+        running.signal(signal);
+        // And nothing that it has started is left.
+        running.ends();
+        place.go_on("");
+    }
+}
+
+#[test]
 fn br_46_a_start_that_takes_long_says_what_it_waits_for() {
     let place = Place::new();
     place.hang("constructor", "");
@@ -158,7 +173,7 @@ fn br_46_what_hangs_in_training_or_evaluation_is_given_up_and_what_is_lost_with_
     // The counts are of the whole run.
     let more = ["train", "--resume=run", "--steps=96"];
     let ended = place.start(&more).ends();
-    let said = "failed    7 failures of environments, 5 of them lost";
+    let said = "faults    7, 5 of them lost";
     assert!(ended.stdout.contains(said), "{ended:?}");
 
     let eval = ["eval", "run", "--episodes=3"];
@@ -178,7 +193,7 @@ fn br_46_what_hangs_in_training_or_evaluation_is_given_up_and_what_is_lost_with_
     }
     place.hang("step", "once");
     let ended = place.start(&eval).ends();
-    let said = "failed  3 failures of environments, 2 of them lost";
+    let said = "faults  3, 2 of them lost";
     assert!(ended.stdout.contains(said), "{ended:?}");
     assert!(
         ended
@@ -186,6 +201,20 @@ fn br_46_what_hangs_in_training_or_evaluation_is_given_up_and_what_is_lost_with_
             .contains("evaluation, lane 0, step 0: step passed"),
         "{ended:?}"
     );
+}
+
+#[test]
+fn br_44_what_fails_while_it_is_drawn_is_named() {
+    let place = Place::new();
+    trained(&place, &[]);
+    let before = place.files();
+    place.hang("render", "raise");
+    let ended = place.start(&["eval", "run", "--render=film.gif"]).ends();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let said = "error: gymnasium:Hang-v0, episode 0, step 0: render failed: ValueError: boom-42";
+    assert!(ended.stderr.contains(said), "{ended:?}");
+    place.go_on("render");
+    assert_eq!(place.files(), before);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A folder in which commands run, told where their environments are to hang.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -42,7 +43,7 @@ impl Place {
         self.path(name).exists()
     }
 
-    /// Environments hang there from now on; with "once", the next one alone.
+    /// Environments hang there from now on; with "once", the next one alone; with "raise" they raise instead.
     pub(crate) fn hang(&self, at: &str, how: &str) {
         fs::write(self.path(&format!("hang-{at}")), how).unwrap();
     }
@@ -52,6 +53,12 @@ impl Place {
         for file in [format!("hang-{at}"), "hangs".into()] {
             let _ = fs::remove_file(self.path(&file));
         }
+    }
+
+    /// A script for the shell.
+    pub(crate) fn script(&self, name: &str, text: &str) {
+        fs::write(self.path(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(self.path(name), Permissions::from_mode(0o755)).unwrap();
     }
 
     /// Puts one text in the place of another in a file.

@@ -84,6 +84,7 @@ impl Stage {
         View {
             block: &mut self.block,
             frame: &mut self.frame,
+            env: &self.env,
             episode,
             steps,
             episode_return,

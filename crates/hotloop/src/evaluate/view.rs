@@ -6,6 +6,7 @@ use hotloop_env::{Block, EnvError, Frame};
 pub struct View<'a> {
     pub(super) block: &'a mut Block,
     pub(super) frame: &'a mut Frame,
+    pub(super) env: &'a str,
     pub(super) episode: usize,
     pub(super) steps: u32,
     pub(super) episode_return: f64,
@@ -38,7 +39,12 @@ impl View<'_> {
     /// # Errors
     /// If the environment fails at it.
     pub fn frame(&mut self) -> Result<Option<&Frame>, EnvError> {
-        let drawn = self.block.render(0, self.frame)?;
+        let drawn = self.block.render(0, self.frame).map_err(|error| {
+            EnvError::new(format!(
+                "{}, episode {}, step {}: render failed: {error}",
+                self.env, self.episode, self.steps
+            ))
+        })?;
         Ok(drawn.then_some(&*self.frame))
     }
 
