@@ -78,12 +78,16 @@ def serve():
     sys.modules["hotloop_worker.serve"].main(channel, receive, lambda: install(sources[2:]), descriptors[2], recipe)
 
 
+parent = os.getppid()
 try:
     serve()
 except ConnectionError:
     pass
 except BaseException:
     traceback.print_exc()
+    if os.getppid() == parent:
+        # It sees how this one ended, and ends the group.
+        os._exit(1)
 finally:
     # With whatever its environments have started and left: nobody else may be there to do it.
     os.killpg(0, signal.SIGKILL)

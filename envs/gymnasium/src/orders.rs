@@ -73,7 +73,7 @@ impl Orders {
     pub(crate) fn hand_over(&self, shared: &mut Shared) {
         shared.commands().copy_from_slice(&self.commands);
         shared.seeds().copy_from_slice(&self.seeds);
-        shared.clear_at();
+        shared.clear();
     }
 
     /// The worker is new, and makes all environments anew without being told.

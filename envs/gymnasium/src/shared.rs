@@ -193,9 +193,10 @@ impl Shared {
         At::Lane((word >> 2) as usize, phase)
     }
 
-    /// Before a turn: the worker has not begun it.
-    pub(crate) fn clear_at(&mut self) {
+    /// Before a turn: the worker has not begun it, and nothing has ended.
+    pub(crate) fn clear(&mut self) {
         self.word().store(0, Relaxed);
+        self.bytes(self.places.ends, self.lanes).fill(0);
     }
 
     /// What each lane is told to do.

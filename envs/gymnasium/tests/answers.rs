@@ -41,46 +41,49 @@ fn fails(made: &Made, phase: FaultPhase, parts: &[&str]) -> Fault {
 
 #[test]
 fn ends_are_bools_and_nothing_else_is_taken_for_one() {
-    for (flag, shown) in [
+    let flags = [
         ("'False'", "got 'False' (str)"),
         ("np.zeros(1, bool)", "got an array of shape (1,) of bool"),
         ("None", "got None"),
         ("2", "got 2 (int)"),
         ("0.0", "got 0.0 (float)"),
+    ];
+    let all = flags.map(|(flag, _)| flag).join(", ");
+    for (name, step) in [
+        (
+            "terminated",
+            format!("(obs, 1.0, [{all}][number], False, {{}})"),
+        ),
+        (
+            "truncated",
+            format!("(obs, 1.0, False, [{all}][number], {{}})"),
+        ),
     ] {
-        for (step, name) in [
-            (format!("(obs, 1.0, {flag}, False, {{}})"), "terminated"),
-            (format!("(obs, 1.0, False, {flag}, {{}})"), "truncated"),
-        ] {
-            let expected = format!("{name}: expected True or False, ");
-            fails(&steps(&step), FaultPhase::Step, &[&expected, shown]);
+        let faults = faults(&mut steps(&step).desk(flags.len()));
+        assert_eq!(faults.len(), flags.len());
+        for (fault, (_, got)) in faults.iter().zip(flags) {
+            assert_eq!((fault.phase, fault.cause), (FaultPhase::Step, Cause::Error));
+            let expected = format!("{name}: expected True or False, {got}");
+            assert!(fault.message.contains(&expected), "{fault}");
         }
     }
-    for (flag, over) in [
-        ("np.True_", true),
-        ("1", true),
-        ("np.int64(1)", true),
-        ("np.False_", false),
-        ("0", false),
-        ("np.uint8(0)", false),
+    let all = "True, 1, np.True_, np.int64(1), False, 0, np.False_, np.uint8(0)";
+    for (end, step) in [
+        (
+            end_flags::TERMINATED,
+            format!("(obs, 1.0, [{all}][number], False, {{}})"),
+        ),
+        (
+            end_flags::TRUNCATED,
+            format!("(obs, 1.0, False, [{all}][number], {{}})"),
+        ),
     ] {
-        for (step, end) in [
-            (
-                format!("(obs, 1.0, {flag}, False, {{}})"),
-                end_flags::TERMINATED,
-            ),
-            (
-                format!("(obs, 1.0, False, {flag}, {{}})"),
-                end_flags::TRUNCATED,
-            ),
-        ] {
-            let mut desk = steps(&step).desk(1);
-            desk.turn();
-            desk.turn();
-            assert!(desk.faults.is_empty(), "{:?}", desk.faults);
-            let expected = if over { end } else { 0 };
-            assert_eq!(desk.ends[0] & 3, expected, "{step}");
-        }
+        let mut desk = steps(&step).desk(8);
+        desk.turn();
+        desk.turn();
+        assert!(desk.faults.is_empty(), "{:?}", desk.faults);
+        let ends: Vec<u8> = desk.ends.iter().map(|ends| ends & 3).collect();
+        assert_eq!(ends, [end, end, end, end, 0, 0, 0, 0], "{step}");
     }
 }
 
@@ -95,6 +98,7 @@ fn answers_of_another_shape_are_refused_with_the_right_one() {
         ),
         ("obs", "an array of shape (1,) of float32"),
         ("None", "None"),
+        ("[[1], [1, 2]]", "a list of 2"),
         // It could be taken apart into five.
         ("np.zeros(5)", "an array of shape (5,)"),
     ] {
@@ -250,6 +254,24 @@ fn br_41_what_an_element_type_cannot_hold_is_named_with_the_type() {
         ),
     ] {
         fails(&observes(space, value), FaultPhase::Step, &[said]);
+    }
+}
+
+#[test]
+fn rows_of_unequal_lengths_and_too_many_choices_are_named() {
+    let ragged = "([[1.0], [1.0, 2.0]], 1.0, False, False, {})";
+    fails(
+        &steps(ragged),
+        FaultPhase::Step,
+        &["observation: expected shape (1,) of float32, got a list of 2"],
+    );
+    for action in ["spaces.Discrete(2**40)", "spaces.MultiDiscrete([2, 2**31])"] {
+        let error = says(json!({"action": action})).spaces().unwrap_err();
+        assert!(
+            error.contains("Toys/Says-v0: action: ")
+                && error.contains("has more than 2147483647 choices"),
+            "{error}"
+        );
     }
 }
 

@@ -250,6 +250,20 @@ fn br_44_a_worker_that_leaves_in_its_own_way_is_not_said_to_be_killed() {
 }
 
 #[test]
+fn br_44_a_worker_that_can_no_longer_answer_says_why() {
+    let step = "(__import__('os').closerange(3, 100), (obs, 1.0, False, False, {}))[1]";
+    let kwargs = serde_json::json!({"step": step});
+    let mut desk = toy("Says", &kwargs.to_string()).desk(1);
+    for fault in until_fault(&mut desk) {
+        let told = &fault.message;
+        assert!(
+            told.contains("exit code 1") && told.contains("Bad file descriptor"),
+            "{fault}"
+        );
+    }
+}
+
+#[test]
 fn a_worker_that_talks_much_is_heard_and_does_not_stop() {
     let mut desk = fault("talk", 0).desk(2);
     for _ in 0..5 {

@@ -13,12 +13,16 @@ from tests.toys import Toy
 
 
 class Says(Toy):
-    """Answers with the values of these expressions; without one as a toy does."""
+    """Answers with the values of these expressions; without one as a toy does. In them `number` is how many were
+    made before this one in its process."""
+
+    made = 0
 
     def __init__(self, step=None, reset=None, action="spaces.Discrete(2)", observation=None, **kwargs):
         super().__init__(**kwargs)
         self.said = {"step": step, "reset": reset}
-        self.episode = -1
+        self.episode, self.number = -1, Says.made
+        Says.made += 1
         self.action_space = self.value(action)
         if observation:
             self.observation_space = self.value(observation)
@@ -30,13 +34,13 @@ class Says(Toy):
         self.episode += 1
         observation, info = super().reset(seed=seed)
         if self.said["reset"]:
-            return self.value(self.said["reset"], obs=observation, at=0, episode=self.episode)
+            return self.value(self.said["reset"], obs=observation, at=0, number=self.number, episode=self.episode)
         return observation, info
 
     def step(self, action):
         observation, *rest = super().step(action)
         if self.said["step"]:
-            return self.value(self.said["step"], obs=observation, at=self.at, episode=self.episode)
+            return self.value(self.said["step"], obs=observation, at=self.at, number=self.number, episode=self.episode)
         return observation, *rest
 
     def render(self):

@@ -9,7 +9,7 @@ from hotloop_worker.words import told
 
 # What a lane is told to do.
 NOTHING, STEP, RESET, REBUILD = range(4)
-# What it is doing, as the parent reads it: 4 * lane + phase. Before its turn the parent writes 0 there.
+# What it is doing, as the parent reads it: 4 * lane + phase. Before a turn the parent writes 0 there, and to ends.
 BUILDING, RESETTING, STEPPING = 1, 2, 3
 DONE = 4
 
@@ -51,7 +51,6 @@ class Lanes:
         self.held = recipe["drawn"]
         # Masks that come although the first reset had none are no masks that may be passed over.
         self.watched = recipe["action_mask"] and shared.masks is None
-        # A child of an environment that comes back here instead of ending is no second worker.
         self.child = False
         os.register_at_fork(after_in_child=self.become_child)
         self.space = (first.observation_space, first.action_space)
@@ -95,24 +94,19 @@ class Lanes:
         shared, writers, steps = self.shared, self.writers, self.steps
         at, rewards, ends, seeds = shared.at, shared.rewards, shared.ends, shared.seeds
         masks, watched = self.masks, self.watched
-        commands = shared.commands.tolist()
-        actions = self.read()
         self.faults = []
-        for lane, command in enumerate(commands):
+        for lane, (command, action) in enumerate(zip(shared.commands.tolist(), self.read())):
             stepped = truncated = False
             try:
                 if command == STEP:
                     at[0] = 4 * lane + STEPPING
-                    result = steps[lane](actions[lane])
-                    if self.child:
-                        os._exit(0)
+                    result = steps[lane](action)
                     if type(result) is not tuple or len(result) != 5:
                         result = results.of_step(result)
                     observation, reward, terminated, truncated, info = result
                     rewards[lane] = reward if type(reward) is float else results.number(reward)
-                    if type(terminated) is not bool:
+                    if terminated is not False or truncated is not False:
                         terminated = results.flag("terminated", terminated)
-                    if type(truncated) is not bool:
                         truncated = results.flag("truncated", truncated)
                     if type(info) is not dict:
                         results.check_info(info)
@@ -127,8 +121,6 @@ class Lanes:
                     elif truncated:
                         ends[lane] = 2
                         observation = results.final(observation, info)
-                    else:
-                        ends[lane] = 0
                 elif command == NOTHING:
                     continue
                 else:
@@ -139,7 +131,7 @@ class Lanes:
                 writers[lane](observation)
                 if masks is not None:
                     masks[lane](info, truncated)
-                elif watched and info.get("action_mask") is not None:
+                elif info and watched and info.get("action_mask") is not None:
                     results.refuse_mask()
             except BaseException as error:
                 if self.child:
@@ -159,7 +151,10 @@ class Lanes:
         return result
 
     def become_child(self):
+        """In a child of an environment, which is no second worker: if it comes back from a step or a reset instead
+        of ending, it ends at the next use of this."""
         self.child = True
+        self.shared.rewards.release()
 
     def close(self):
         for lane in range(len(self.envs)):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 import gymnasium
 import numpy as np
 
+from hotloop_worker.spaces import array, sizes_of
 from hotloop_worker.words import shown
 
 # Where wrappers that reset by themselves keep the last observation of the episode before.
@@ -26,7 +27,7 @@ def of_reset(result):
 
 def number(reward):
     """A reward as a float: of any type that holds one number."""
-    given = np.asarray(reward)
+    given = array(reward)
     if given.size != 1 or given.dtype.kind not in "biuf":
         raise ValueError("reward: expected one number, got %s" % shown(reward))
     return float(given.item())
@@ -73,7 +74,7 @@ def refuse_mask():
 def mask_writer(space, place):
     """A function that writes info["action_mask"] into `place`: one value for each choice."""
     size = place.size
-    sizes = [size] if isinstance(space, gymnasium.spaces.Discrete) else np.ravel(space.nvec).tolist()
+    sizes = sizes_of(space)
 
     def write(info, is_final):
         mask = info.get("action_mask")

@@ -13,6 +13,8 @@ STORED = {
     "float16": "float32", "float32": "float32", "float64": "float64",
 }
 LARGEST = float(2**63)
+# Choices are stored as indices of 32 bits.
+CHOICES = 2**31 - 1
 # Deeper than this a message could not be read.
 DEEPEST = 32
 
@@ -35,6 +37,8 @@ def describe(space, path, image, masked=False):
         shape, layout = picture(space, image)
         return {"kind": "box", "shape": shape, "dtype": stored, "image": layout,
                 "low": bound(space.low), "high": bound(space.high)}
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) and np.max(sizes_of(space), initial=0) > CHOICES:
+        raise Unsupported("%s: %s has more than %d choices" % (where(path), space, CHOICES))
     if isinstance(space, spaces.Discrete):
         return {"kind": "discrete", "n": int(space.n), "start": int(space.start), "masked": masked}
     if isinstance(space, spaces.MultiDiscrete):
@@ -56,6 +60,11 @@ def describe(space, path, image, masked=False):
     raise Unsupported(
         "%s: hotloop has no %s space; put a wrapper around the environment (env.wrappers) that turns it into Box, "
         "Discrete, MultiDiscrete, MultiBinary, Dict or Tuple" % (where(path), kind))
+
+
+def sizes_of(space):
+    """How many choices there are, of each kind."""
+    return [int(space.n)] if isinstance(space, gymnasium.spaces.Discrete) else np.ravel(space.nvec).tolist()
 
 
 def where(path):
@@ -134,6 +143,14 @@ def view(row, leaf, shape):
     return np.ndarray(shape, leaf["dtype"], buffer=row.data if row.size else bytearray(1), offset=leaf["offset"])
 
 
+def array(value):
+    """A value as an array: one of objects where it has rows of unequal lengths."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.asarray(None)
+
+
 def box_writer(space, place, path):
     dtype, shape = space.dtype, space.shape
     exact = np.can_cast(dtype, place.dtype, "safe")
@@ -142,7 +159,7 @@ def box_writer(space, place, path):
         if exact and type(value) is np.ndarray and value.dtype == dtype and value.shape == shape:
             place[...] = value
             return
-        given = np.asarray(value)
+        given = array(value)
         if given.shape != shape or given.dtype.kind not in "biuf":
             raise ValueError("%s: expected shape %s of %s, got %s" % (where(path), shape, dtype, shown(value)))
         with np.errstate(all="ignore"):
@@ -164,7 +181,7 @@ def discrete_writer(space, place, path):
         try:
             index = operator.index(value) - start
         except TypeError:
-            given = np.asarray(value)
+            given = array(value)
             if given.size != 1 or given.dtype.kind not in "biu":
                 raise ValueError("%s: expected a whole number, got %s" % (where(path), shown(value))) from None
             index = int(given.item()) - start
@@ -178,7 +195,7 @@ def choices_writer(space, sizes, start, place, path):
     shape = space.shape
 
     def write(value):
-        given = np.asarray(value)
+        given = array(value)
         if given.shape != shape or given.dtype.kind not in "biu":
             raise ValueError("%s: expected shape %s of %s, got %s" % (where(path), shape, space.dtype, shown(value)))
         index = given.astype(np.int64) - start

@@ -25,6 +25,8 @@ def told(error):
 
 
 def one(error):
+    if type(error).__module__.startswith("hotloop_worker"):
+        return start_of(str(error))
     said = start_of("".join(traceback.format_exception_only(type(error), error)).strip())
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
               if not frame.filename.startswith(("<hotloop_worker", "<string>", "<frozen"))]
