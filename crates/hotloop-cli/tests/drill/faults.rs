@@ -21,7 +21,7 @@ pub(crate) fn round(round: usize) -> Vec<String> {
     let survived = run(&KINDS, &["--steps=800"]);
     assert_eq!(survived.0, Some(0), "{}", survived.1);
     let kind = KINDS[round % KINDS.len()];
-    let fatal = run(&[kind], &["--steps=1e9", "--set=rollout.on_fault=fail"]);
+    let fatal = run(&[kind], &["--steps=8000", "--set=rollout.on_fault=fail"]);
     assert_eq!(fatal.0, Some(1), "{}", fatal.1);
     assert!(fatal.1.contains("error: "), "{}", fatal.1);
     let mut seen: Vec<_> = KINDS.map(|(kind, _)| format!("{kind}, survived")).into();
@@ -50,6 +50,7 @@ fn run(kinds: &[(&str, &str)], args: &[&str]) -> (Option<i32>, String) {
         unsafe { libc::kill(victim.parse().unwrap(), libc::SIGKILL) };
     }
     let ended = running.ends();
+    assert!(!place.has_temporary_files(), "{}", ended.stderr);
     // Neighbours are lost with their worker, which is no failure of theirs.
     let faults = ended.stderr.lines().filter(|line| {
         line.contains(" WARN ") && line.contains(", lane ") && !line.contains("was lost")
