@@ -67,8 +67,8 @@ impl Layers {
         }
     }
 
-    /// Lays a preset over what is there. Its tables `[for.ALGORITHM]` hold settings that the preset has
-    /// with that algorithm, whoever chooses it.
+    /// Lays a preset over what is there, and beneath it the one that its key `preset` names, if it has one. Its
+    /// tables `[for.ALGORITHM]` hold settings that the preset has with that algorithm, whoever chooses it.
     ///
     /// # Errors
     ///
@@ -97,6 +97,7 @@ impl Layers {
     fn lay_preset(mut self, name: &str, text: &str) -> Result<Self, ConfigError> {
         let origin = Origin::Preset(name.to_string());
         let mut table = parse(text, &origin)?;
+        self = self.beneath(&mut table, &origin)?;
         let specials = table.remove("for");
         self.lay(table, &origin)?;
         let specials = specials.and_then(|specials| specials.try_into::<Table>().ok());
@@ -138,20 +139,23 @@ impl Layers {
     /// The text is not TOML, or holds a key or a value that cannot be.
     pub fn text(mut self, text: &str, origin: Origin) -> Result<Self, ConfigError> {
         let mut table = parse(text, &origin)?;
-        match table.remove("preset") {
-            Some(Value::String(name)) => self = self.preset_named_by(&name, &origin)?,
-            Some(value) => {
-                return Err(ConfigError::BadValue {
-                    key: "preset".to_string(),
-                    value: value.to_string(),
-                    origin,
-                    expected: "the name of a preset".to_string(),
-                });
-            }
-            None => {}
-        }
+        self = self.beneath(&mut table, &origin)?;
         self.lay(table, &origin)?;
         Ok(self)
+    }
+
+    /// Lays the preset that a table names in its key `preset`, and takes that key away.
+    fn beneath(self, table: &mut Table, origin: &Origin) -> Result<Self, ConfigError> {
+        match table.remove("preset") {
+            Some(Value::String(name)) => self.preset_named_by(&name, origin),
+            Some(value) => Err(ConfigError::BadValue {
+                key: "preset".to_string(),
+                value: value.to_string(),
+                origin: origin.clone(),
+                expected: "the name of a preset".to_string(),
+            }),
+            None => Ok(self),
+        }
     }
 
     /// Sets one key, from `key=value` as given to `--set`. The value is TOML; what is not, is a text.

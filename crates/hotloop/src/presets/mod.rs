@@ -1,4 +1,5 @@
-//! Settings that are known to work, by name, and ready to run. Each is a TOML file in this folder.
+//! Settings that are known to work, by name, and ready to run. Each is a TOML file in this folder, which holds only what
+//! differs from the preset that its key `preset` names.
 
 /// A preset's name and its text.
 const PRESETS: &[(&str, &str)] = &[

@@ -158,6 +158,23 @@ fn every_preset_has_only_known_keys() {
 }
 
 #[test]
+fn a_preset_may_name_another_beneath_it() {
+    let (config, origins) = Layers::new().preset("hopper").unwrap().finish();
+    assert_eq!(config.env.id, "Hopper-v5");
+    assert_eq!(origins.of("env.id"), Origin::Preset("hopper".into()));
+    assert_eq!(config.rollout.horizon, 2048);
+    let of_horizon = origins.of("rollout.horizon");
+    assert_eq!(of_horizon, Origin::Preset("halfcheetah".into()));
+
+    let error = Layers::new().lay_preset("mine", "preset = \"hoper\"");
+    let error = error.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "unknown preset \"hoper\" (from preset mine); did you mean \"hopper\"?"
+    );
+}
+
+#[test]
 fn a_preset_has_settings_of_its_own_for_an_algorithm() {
     let special = || {
         let text =
