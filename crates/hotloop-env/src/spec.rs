@@ -100,17 +100,18 @@ impl EnvSpec {
         };
         let block = move |options: &EnvOptions, limit: u32, lanes: usize| {
             let (make, options) = (make.clone(), options.clone());
-            let block = if options.drawn {
-                // Without a limit it is as far as can be counted.
-                let limit = if limit == 0 { u32::MAX } else { limit };
-                AsyncCopies::new(lanes, move || {
+            let block = match (options.drawn, limit) {
+                (false, 0) => AsyncCopies::new(lanes, move || make(&options))?,
+                (false, limit) => {
+                    AsyncCopies::new(lanes, move || Ok(TimeLimit::new(make(&options)?, limit)))?
+                }
+                (true, 0) => {
+                    AsyncCopies::new(lanes, move || Ok(HoldEnd::new(make(&options)?)))?.drawn()
+                }
+                (true, limit) => AsyncCopies::new(lanes, move || {
                     Ok(HoldEnd::new(TimeLimit::new(make(&options)?, limit)))
                 })?
-                .drawn()
-            } else if limit == 0 {
-                AsyncCopies::new(lanes, move || make(&options))?
-            } else {
-                AsyncCopies::new(lanes, move || Ok(TimeLimit::new(make(&options)?, limit)))?
+                .drawn(),
             };
             Ok(Block::Async(Box::new(block)))
         };

@@ -81,8 +81,8 @@ pub struct GradientPool {
 }
 
 impl GradientPool {
-    /// Starts `threads` threads (no more than shards) of one intra-op thread each, named
-    /// `learner-0`, `learner-1`, ….
+    /// Starts `threads` threads (no more than shards, and none for a single shard, which its caller computes) of
+    /// one intra-op thread each, named `learner-0`, `learner-1`, ….
     ///
     /// # Errors
     /// If `threads` or `shards` is 0, or a thread cannot be started.
@@ -94,7 +94,7 @@ impl GradientPool {
             });
         }
         Ok(Self {
-            pool: Pool::new(threads.min(shards))?,
+            pool: Pool::new(if shards == 1 { 0 } else { threads.min(shards) })?,
             shards,
             spare: Vec::new(),
         })
@@ -346,6 +346,7 @@ mod tests {
             .map(|t| t.thread().name().unwrap())
             .collect();
         assert_eq!(names, ["learner-0", "learner-1", "learner-2"]);
+        assert_eq!(GradientPool::new(8, 1).unwrap().threads(), 0);
         assert!(GradientPool::new(0, 1).is_err() && GradientPool::new(1, 0).is_err());
     }
 
