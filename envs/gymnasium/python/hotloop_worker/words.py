@@ -1,4 +1,5 @@
 """What a worker tells: texts that are valid and have an end, whatever an environment put into them."""
+import os
 import sys
 import traceback
 
@@ -30,19 +31,21 @@ def one(error):
     said = start_of("".join(traceback.format_exception_only(type(error), error)).strip())
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
               if not frame.filename.startswith(("<hotloop_worker", "<string>", "<frozen"))]
-    gymnasium = sys.modules.get("gymnasium")
-    # What Gymnasium itself has to say needs no proof.
-    if not frames or hasattr(gymnasium, "error") and isinstance(error, gymnasium.error.Error):
+    if not frames:
         return said
-    said += hint(error, said, frames[-1])
+    gymnasium = sys.modules.get("gymnasium")
+    if hasattr(gymnasium, "error"):
+        # What Gymnasium itself has to say needs no proof.
+        if isinstance(error, gymnasium.error.Error):
+            return said
+        if frames[-1].filename.startswith(os.path.dirname(gymnasium.__file__)):
+            said += hint(error, said)
     lines = "".join(traceback.format_list(frames[-FRAMES:]))
     return said + "\nTraceback (most recent call last):\n" + end_of(lines).rstrip()
 
 
-def hint(error, said, frame):
+def hint(error, said):
     """What to do where Gymnasium itself has failed at what an environment is."""
-    if "gymnasium/" not in frame.filename:
-        return ""
     if isinstance(error, ValueError) and "values to unpack" in said:
         return "\nstep() is to return observation, reward, terminated, truncated and info, reset() observation and info"
     if isinstance(error, TypeError) and "reset()" in said and "unexpected keyword argument" in said:
