@@ -2,18 +2,15 @@
 //! phase. After each the exit code is the documented one, the cause is named, nothing is left, and the run goes on.
 //!
 //! `HOTLOOP_DRILL=50` makes so many rounds of it; what each round was is printed with `--nocapture`.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
-mod endings;
-mod faults;
-mod program;
-
-use program::Place;
+use crate::place::{Ended, Place};
+use crate::{endings, faults};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A small run that is saved after every update.
-const RUN: &[&str] = &[
+pub(crate) const RUN: &[&str] = &[
+    "train",
     "gymnasium:Drill-v0",
     "--run-dir=run",
     "--json",
@@ -53,20 +50,37 @@ fn br_47_br_50_nothing_is_left_however_a_run_is_ended_and_it_goes_on() {
     drill("endings", endings::round);
 }
 
+/// What a run printed to standard output, which is JSON.
+pub(crate) fn report(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+/// The manifest of the last checkpoint, if there is one.
+pub(crate) fn checkpoint(place: &Place) -> Option<Value> {
+    let manifest = place.read("run/checkpoints/last.json");
+    (!manifest.is_empty()).then(|| serde_json::from_str(&manifest).unwrap())
+}
+
 /// The run goes on from its checkpoint, if it has one, for one more update.
-fn goes_on(place: &Place) {
-    let Some(checkpoint) = place.checkpoint() else {
+pub(crate) fn goes_on(place: &Place) {
+    let Some(checkpoint) = checkpoint(place) else {
         return;
     };
     let steps = 1 + checkpoint["state"]["env_steps"].as_u64().unwrap();
     let steps = format!("--steps={steps}");
     let ended = place
-        .train(&["--resume=run", "--json", "--set=algo.epochs=1", &steps])
+        .start(&[
+            "train",
+            "--resume=run",
+            "--json",
+            "--set=algo.epochs=1",
+            &steps,
+        ])
         .ends();
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-    let updates = |value: &serde_json::Value| value["updates"].as_u64().unwrap();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let updates = |value: &Value| value["updates"].as_u64().unwrap();
     assert_eq!(
-        updates(&place.report()),
+        updates(&report(&ended)),
         updates(&checkpoint["state"]) + 1,
         "{}",
         ended.stderr

@@ -1,7 +1,9 @@
-//! A folder in which commands run, told where their environments are to hang.
+//! A folder in which commands run, told where their environments are to hang; watched, and looked after when they have
+//! ended.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -9,10 +11,14 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Nothing that is waited for takes as long on a machine that is not broken.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(120);
 
 /// The folder; what runs in it is known by a variable that has its name.
-pub(crate) struct Place(TempDir);
+pub(crate) struct Place {
+    dir: TempDir,
+    /// Names in /dev/shm when it was made.
+    shared: Vec<String>,
+}
 
 /// A command at work; killed if nobody waits for its end.
 pub(crate) struct Running<'a> {
@@ -30,13 +36,16 @@ pub(crate) struct Ended {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
+        let place = Self {
+            dir: tempfile::tempdir().unwrap(),
+            shared: names(Path::new("/dev/shm")),
+        };
         fs::create_dir(place.path("tmp")).unwrap();
         place
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.dir.path().join(name)
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -107,40 +116,63 @@ impl Place {
         self.start_by(nohup, args)
     }
 
+    /// In a process group of its own, as a shell does.
     fn start_by(&self, mut command: Command, args: &[&str]) -> Running<'_> {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let python = std::env::var_os("HOTLOOP_PYTHON");
         let python = python.map_or(workspace.join(".venv/bin/python"), PathBuf::from);
-        let toys = workspace.join("crates/hotloop-cli/tests/hanging");
-        let child = command
+        let toys = workspace.join("crates/hotloop-cli/tests/python");
+        command
             .args(args)
-            .current_dir(self.0.path())
+            .process_group(0)
+            .current_dir(self.dir.path())
             .env("RUST_LOG", "warn")
             .env("HOTLOOP_PYTHON", python)
             .env("PYTHONPATH", toys)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("TMPDIR", self.path("tmp"))
-            .env("HOTLOOP_TEST_PLACE", self.0.path())
+            .env("HOTLOOP_TEST_PLACE", self.dir.path())
             .stdin(Stdio::null())
             .stdout(File::create(self.path("stdout")).unwrap())
-            .stderr(File::create(self.path("stderr")).unwrap())
-            .spawn()
-            .unwrap();
+            .stderr(File::create(self.path("stderr")).unwrap());
+        // SAFETY: a call that is safe between fork and exec. Under nohup the signal would be passed over.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        let child = command.spawn().unwrap();
         Running { place: self, child }
     }
 
-    /// The processes that were started here and have not ended.
-    fn processes(&self) -> Vec<String> {
-        let mark = format!("HOTLOOP_TEST_PLACE={}", self.0.path().display());
+    /// Whether a file of the run is being written at this moment, or was left half written.
+    pub(crate) fn has_temporary_files(&self) -> bool {
+        let of = |dir: &str| names(&self.path(dir));
+        let run = [of("run"), of("run/checkpoints")].concat();
+        run.iter().any(|name| name.ends_with(".tmp"))
+    }
+
+    /// No process, no shared memory and nothing in the folder for temporary files is left.
+    fn is_clean(&self) -> Result<(), String> {
+        let mark = format!("HOTLOOP_TEST_PLACE={}", self.dir.path().display());
         let marked = |pid: &String| {
             // Of a zombie it is empty, of a process of somebody else it cannot be read.
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             let mut variables = environment.split(|byte| *byte == 0);
             variables.any(|variable| variable == mark.as_bytes())
         };
-        let pids = fs::read_dir("/proc").unwrap().flatten();
-        let pids = pids.map(|entry| entry.file_name().display().to_string());
-        pids.filter(marked).collect()
+        let mut processes = names(Path::new("/proc"));
+        processes.retain(marked);
+        let mut shared = names(Path::new("/dev/shm"));
+        shared.retain(|name| !self.shared.contains(name));
+        let temporary = names(&self.path("tmp"));
+        if processes.is_empty() && shared.is_empty() && temporary.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "processes {processes:?}, /dev/shm {shared:?}, temporary files {temporary:?}"
+        ))
     }
 }
 
@@ -159,13 +191,15 @@ impl Running<'_> {
         }
     }
 
+    /// Sends a signal as a terminal does, to all of the group; SIGKILL to the program alone.
     pub(crate) fn signal(&self, signal: i32) {
         let id = libc::pid_t::try_from(self.child.id()).unwrap();
-        // SAFETY: a signal to a child of ours that has not been waited for.
-        assert_eq!(unsafe { libc::kill(id, signal) }, 0);
+        let to = if signal == libc::SIGKILL { id } else { -id };
+        // SAFETY: a signal to a child of ours that has not been waited for, or to the group that it leads.
+        assert_eq!(unsafe { libc::kill(to, signal) }, 0);
     }
 
-    /// Waits for its end, and that no process of it is left.
+    /// Waits for its end, and that nothing of it is left.
     pub(crate) fn ends(mut self) -> Ended {
         let start = Instant::now();
         let status = loop {
@@ -177,9 +211,8 @@ impl Running<'_> {
             sleep(Duration::from_millis(2));
         };
         let ended = Instant::now();
-        while !self.place.processes().is_empty() {
-            let left = self.place.processes();
-            assert!(ended.elapsed() < Duration::from_secs(5), "left: {left:?}");
+        while let Err(left) = self.place.is_clean() {
+            assert!(ended.elapsed() < Duration::from_secs(5), "left: {left}");
             sleep(Duration::from_millis(10));
         }
         Ended {
@@ -196,4 +229,12 @@ impl Drop for Running<'_> {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The names in a folder; none if there is no such folder.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().display().to_string())
+        .collect()
 }

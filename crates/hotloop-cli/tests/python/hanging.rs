@@ -1,11 +1,7 @@
 //! Commands whose environment in Python hangs: each can be ended by one signal, and by a limit. And which signals
 //! end one.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
-mod place;
-
-use place::{Ended, Place};
+use crate::place::{Ended, Place};
 use serde_json::Value;
 
 const TRAIN: &[&str] = &[

@@ -1,7 +1,7 @@
 //! What environments and their workers do wrong: survived, or the end of the run, and named either way.
 
-use crate::program::Place;
-use crate::{RUN, goes_on};
+use crate::drill::{RUN, goes_on};
+use crate::place::Place;
 use std::fs;
 
 /// What goes wrong, what is told of it, and whether it happens in the second step of an episode or in a reset.
@@ -40,7 +40,7 @@ fn run(kinds: &[(&str, &str)], args: &[&str]) -> (Option<i32>, String) {
         "--set=rollout.step_deadline=2".into(),
     ];
     let own: Vec<&str> = own.iter().map(String::as_str).collect();
-    let mut running = place.train(&[RUN, &own, args].concat());
+    let mut running = place.start(&[RUN, &own, args].concat());
     if names.contains(&"kill") {
         running.until("a worker that waits to be killed", |place| {
             place.path("victim").exists()
@@ -63,5 +63,5 @@ fn run(kinds: &[(&str, &str)], args: &[&str]) -> (Option<i32>, String) {
         assert!(faults.iter().any(named), "{kind}: {}", ended.stderr);
     }
     goes_on(&place);
-    (ended.status.code(), ended.stderr)
+    (ended.code, ended.stderr)
 }

@@ -1,7 +1,7 @@
 //! How a run is ended from outside, whatever it is at.
 
-use crate::program::Place;
-use crate::{RUN, goes_on};
+use crate::drill::{RUN, checkpoint, goes_on, report};
+use crate::place::Place;
 use libc::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use std::thread::sleep;
 use std::time::Duration;
@@ -58,9 +58,9 @@ fn end((phase, least, most): (&str, u64, u64), signals: &[i32], hangs: bool, rou
         "--set=eval.envs=2".into(),
     ];
     let own: Vec<&str> = own.iter().map(String::as_str).collect();
-    let mut running = place.train(&[RUN, &own].concat());
+    let mut running = place.start(&[RUN, &own].concat());
     running.until(phase, |place| match phase {
-        "checkpoint" => place.checkpoint().is_some() && place.has_temporary_files(),
+        "checkpoint" => checkpoint(place).is_some() && place.has_temporary_files(),
         _ => place.path(&format!("did-{phase}")).exists(),
     });
     // Another moment in each round.
@@ -70,7 +70,7 @@ fn end((phase, least, most): (&str, u64, u64), signals: &[i32], hangs: bool, rou
         sleep(Duration::from_millis(20));
     }
     let ended = running.ends();
-    let (code, said) = (ended.status.code(), ended.stderr);
+    let (code, said) = (ended.code, &ended.stderr);
     let context = format!("{phase}, {signals:?}, hangs: {hangs}: {said}");
     assert!(
         !said.contains("Traceback") && !said.contains("error"),
@@ -91,9 +91,9 @@ fn end((phase, least, most): (&str, u64, u64), signals: &[i32], hangs: bool, rou
         assert!(!place.path("run").exists(), "{context}");
     } else if asked {
         let finished = phase == "shutdown";
-        let ended = if finished { "finished" } else { "interrupted" };
-        assert_eq!(place.report()["ended"], ended, "{context}");
-        let checkpoint = place.checkpoint().unwrap();
+        let how = if finished { "finished" } else { "interrupted" };
+        assert_eq!(report(&ended)["ended"], how, "{context}");
+        let checkpoint = checkpoint(&place).unwrap();
         let updates = checkpoint["state"]["updates"].as_u64().unwrap();
         assert!(
             (least..=most).contains(&updates),
