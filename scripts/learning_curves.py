@@ -2,10 +2,11 @@
 """Trains presets with several seeds, evaluates what they learned, and prints the table of docs/learning.md.
 
     cargo build --release -p hotloop-cli
-    python3 scripts/learning_curves.py                       # all but MinAtar and MuJoCo, one run after another
+    python3 scripts/learning_curves.py                       # all but what takes long, one run after another
     python3 scripts/learning_curves.py cartpole bench-fast   # these rows only
     python3 scripts/learning_curves.py 'minatar-*'           # MinAtar: five games, half an hour or more
     python3 scripts/learning_curves.py 'mujoco-*'            # MuJoCo: needs the feature, and half an hour
+    python3 scripts/learning_curves.py pong                  # Atari: needs the feature, and an hour or two
     python3 scripts/learning_curves.py --seeds 1-3 --runs curves cartpole
 
 Needs nothing but Python 3.9. The table goes to standard output, one line per run to standard error. With
@@ -84,6 +85,7 @@ ROWS = [
         Row(f"mujoco-{preset}", preset, threshold, on_demand=True, over_seeds=over_seeds)
         for preset, (threshold, over_seeds) in MUJOCO.items()
     ),
+    Row("pong", "pong", -12, seeds=2, needed=2, sampled=True, on_demand=True),
 ]
 
 
@@ -183,7 +185,7 @@ def seeds(text):
 def arguments():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("rows", nargs="*", help="rows of the table, * for any; all but MinAtar and MuJoCo if none is named")
+    parser.add_argument("rows", nargs="*", help="rows of the table, * for any; all but what takes long if none is named")
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "target/release/hotloop")
     parser.add_argument("--seeds", type=seeds, help="for example 1-5; each row has its own default")
     parser.add_argument("--threads", type=int, default=0, help="as `hotloop train`; changes no result")
