@@ -52,12 +52,12 @@ enum Task {
         #[arg(long)]
         cpu: bool,
     },
-    /// Takes the Arcade Learning Environment, so that `train`, `run`, `test` and `dist` build Atari games in
+    /// Takes the Arcade Learning Environment, so that `train` and `run` build Atari games in
     ///
     /// The feature `atari` of hotloop-cli is off otherwise. The emulator is under the GNU General Public License, version 2,
     /// and a program built with it may only be passed on under that licence; using it asks nothing of you.
     Atari,
-    /// Takes MuJoCo and its models, so that `train`, `run`, `test` and `dist` build the MuJoCo environments in
+    /// Takes MuJoCo and its models, so that `train`, `run` and `dist` build the MuJoCo environments in
     ///
     /// The feature `mujoco` of hotloop-cli is off otherwise.
     Mujoco,
