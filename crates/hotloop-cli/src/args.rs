@@ -147,7 +147,7 @@ fn pace(text: &str) -> Result<f64, String> {
 pub(crate) enum Scenario {
     /// Actors, scheduler and slab, with actions drawn beforehand: env steps per second
     Rollout,
-    /// The same with the policy between steps, and no learner: env steps per second.
+    /// The same with the policy between steps, and no learner: env steps per second
     Acting,
     /// One inference worker: rows decided on per second
     Inference,

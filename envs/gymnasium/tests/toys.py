@@ -253,6 +253,21 @@ class Child(Toy):
         return np.array([self.child.pid], np.float64)
 
 
+class Echo(Toy):
+    """Observes the number of its process and the step, and gives its action as the reward, some milliseconds later."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = spaces.Discrete(5)
+
+    def step(self, action):
+        time.sleep((0.001, 0.002, 0.003, 0.005)[os.getpid() % 4])
+        observation, _, *rest = super().step(action)
+        return observation, float(action), *rest
+
+    def observe(self):
+        return np.array([os.getpid(), self.at], np.float32)
+
+
 class Closing(Toy):
     """Takes for ever to be closed."""
 
@@ -279,5 +294,6 @@ class Once(gym.Wrapper):
         return observation, reward * self.factor, *rest
 
 
-for toy in [Count, Rewards, Strange, Everything, Nested, Masked, Large, Words, Fault, Child, Closing, Drawing]:
+for toy in [Count, Rewards, Strange, Everything, Nested, Masked, Large, Words, Fault, Child, Echo, Closing,
+            Drawing]:
     gym.register("Toys/%s-v0" % toy.__name__, toy)
