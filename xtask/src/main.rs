@@ -83,7 +83,7 @@ enum Task {
     },
     /// Runs all tests: of the workspace, of the documentation, of the examples, and the model check
     ///
-    /// They compare with Gymnasium in .venv, which is made (some 500 MB), and with MuJoCo and the Arcade Learning Environment
+    /// They compare with Gymnasium in .venv, which is made (about 450 MB), and with MuJoCo and the Arcade Learning Environment
     /// (GPL-2), which are downloaded; neither is built into hotloop by that.
     Test,
     /// Makes .venv, a Python with Gymnasium and its environments at fixed versions

@@ -34,7 +34,7 @@ pub(crate) fn set_up(workspace: &Path) -> Result<PathBuf> {
         return Ok(python);
     }
     eprintln!(
-        "xtask: installing Gymnasium and its environments into {} (about 600 MB)",
+        "xtask: installing Gymnasium and its environments into {} (about 450 MB)",
         folder.display()
     );
     let mut make = Command::new("python3");

@@ -90,12 +90,13 @@ pub trait AsyncVectorEnv: Send {
     fn poll(&mut self, cx: &mut Context<'_>, rows: &mut Rows<'_>) -> Poll<()>;
 
     /// What `lane` is waiting for: its step, or its reset, which may follow a step in the same turn; none
-    /// if it has had its outcome. Between a step and the reset that follows it a block should be pending
+    /// if it has had its outcome, or while its time does not run because another lane of the block is at work. Between a step and the reset that follows it a block should be pending
     /// once, and wake its task, so that a replay can give up the reset where it was given up.
     fn busy(&self, lane: usize) -> Option<FaultPhase>;
 
     /// Ends the turn of `lane` now, unless it has had its outcome: it fails with [`Cause::Deadline`](crate::Cause::Deadline) for the
-    /// reason `why`, and is rebuilt at its next turn. The lane's random numbers go on at a place that does
+    /// reason `why`, and is rebuilt at its next turn. Others of the block may be lost
+    /// with it ([`Cause::Lost`](crate::Cause::Lost)). The lane's random numbers go on at a place that does
     /// not depend on what the call had drawn.
     fn give_up(&mut self, rows: &mut Rows<'_>, lane: usize, why: String);
 

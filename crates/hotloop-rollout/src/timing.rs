@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// So many times within a limit it is looked who is at work: one that comes to be while nobody is woken, as in a
 /// process that steps several environments one after the other, is timed from the next look on.
-const LOOKS: u32 = 8;
+pub(crate) const LOOKS: u32 = 8;
 
 /// The limits of one actor's waits.
 #[derive(Clone, Copy, Debug, Default)]

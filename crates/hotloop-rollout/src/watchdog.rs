@@ -2,12 +2,10 @@
 //! can be named, and the run can end.
 
 use crate::hub::Hub;
+use crate::timing::LOOKS;
 use hotloop_env::{Beacons, Whereabouts};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How often it is looked within the limit. What does not change from look to look is one call.
-const LOOKS: u32 = 8;
 
 /// A call that has not returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,19 +14,14 @@ pub(crate) fn spaces(spec: &EnvSpec, options: &EnvOptions) -> Result<Spaces, Err
     thread::scope(|scope| {
         // Dropped with the answer, which ends the wait.
         let (_asking, answered) = mpsc::channel::<()>();
-        let told = thread::Builder::new()
+        // Without this thread nothing is said, and that is all.
+        let _ = thread::Builder::new()
             .name("hotloop-ask".into())
             .spawn_scoped(scope, move || {
                 if answered.recv_timeout(SILENCE) == Err(RecvTimeoutError::Timeout) {
                     tracing::warn!("{}", waiting(spec, options));
                 }
             });
-        if let Err(error) = told {
-            return Err(Error::Thread {
-                name: "hotloop-ask",
-                reason: error.to_string(),
-            });
-        }
         Ok(spec.spaces(options)?)
     })
 }

@@ -81,6 +81,9 @@ unsafe impl Send for Console {}
 impl Console {
     /// A console with the ROM of the game `name`, as its file is called; episodes are truncated after `max_frames`
     /// frames (0: never).
+    ///
+    /// # Errors
+    /// If the emulator does not know the ROM.
     pub fn open(name: &str, rom: &[u8], max_frames: i32) -> Result<Self, EnvError> {
         let c_name = CString::new(name).map_err(|_| EnvError::new("a game's name has no zeros"))?;
         let mut facts = Box::new(Facts {
@@ -138,12 +141,18 @@ impl Console {
     }
 
     /// Goes back to where all episodes start.
+    ///
+    /// # Errors
+    /// If the emulator fails.
     pub fn reset(&mut self) -> Result<(), EnvError> {
         // SAFETY: the pointer is to a console that `open` made.
         done("reset", unsafe { hl_atari_reset(self.raw.as_ptr()) })
     }
 
     /// Emulates one frame with this one of the 18 actions. Past the end of a game nothing happens.
+    ///
+    /// # Errors
+    /// If the emulator fails.
     pub fn act(&mut self, action: i32) -> Result<Outcome, EnvError> {
         debug_assert!((0..ACTIONS as i32).contains(&action));
         let mut outcome = Outcome::default();
@@ -169,6 +178,9 @@ impl Console {
     }
 
     /// The console's state, to be loaded into any console with the same game.
+    ///
+    /// # Errors
+    /// If the emulator fails.
     pub fn save(&self) -> Result<Vec<u8>, EnvError> {
         let (mut bytes, mut length) = (std::ptr::null(), 0);
         // SAFETY: as above.
@@ -180,6 +192,9 @@ impl Console {
     }
 
     /// Goes to a state that [`save`](Self::save) returned.
+    ///
+    /// # Errors
+    /// If it is no state of this game.
     pub fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
         // SAFETY: as above.
         done("loading", unsafe {

@@ -2,6 +2,7 @@
 
 use crate::console::{Console, Outcome};
 use crate::resize::{SIDE, WIDTH};
+use crate::rules::Rules;
 use crate::screen::Screen;
 use hotloop_env::{
     ActionView, End, Env, EnvError, EnvRng, Frame, ImageLayout, ObservationMut, ResetCtx, Space,
@@ -13,67 +14,6 @@ const CONSOLE_FPS: f64 = 60.0;
 /// Two of the console's actions.
 const NOOP: i32 = 0;
 const FIRE: i32 = 1;
-
-/// What can be set for every game. Names are those of Gymnasium.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rules {
-    /// Frames that an action is held for, 1 or more.
-    pub frame_skip: i64,
-    /// The probability, from 0 to 1, that the console gets the action of the frame before in place of the chosen one; drawn
-    /// for every frame.
-    pub repeat_action_probability: f64,
-    /// All 18 actions of the console, and not only the game's minimal set.
-    pub full_action_space: bool,
-    /// An episode begins after 1 to `noop_max` frames without action, as drawn; 0 for none.
-    pub noop_max: i64,
-    /// Whether the loss of a life ends the episode for the learner. The game goes on where it was, and statistics see
-    /// whole games.
-    pub terminal_on_life_loss: bool,
-    /// Whether FIRE is held for one frame when an episode begins and after the loss of a life, if that ends it, where FIRE
-    /// is among the game's actions.
-    pub fire_on_reset: bool,
-    /// Frames after which a game is truncated; 0 for never.
-    pub max_frames: i64,
-}
-
-impl Default for Rules {
-    /// Those of Gymnasium's `ALE/…-v5` under its `AtariPreprocessing`: sticky actions and whole games, as Machado et al.
-    /// (2018) recommend, the game's minimal actions, and up to 30 frames without action.
-    fn default() -> Self {
-        Self {
-            frame_skip: 4,
-            repeat_action_probability: 0.25,
-            full_action_space: false,
-            noop_max: 30,
-            terminal_on_life_loss: false,
-            fire_on_reset: false,
-            max_frames: 108_000,
-        }
-    }
-}
-
-impl Rules {
-    fn check(&self) -> Result<(), EnvError> {
-        let within = |name: &str, value: i64, least: i64, most: i64| {
-            if (least..=most).contains(&value) {
-                return Ok(());
-            }
-            Err(EnvError::new(format!(
-                "{name} is {value}, expected {least} to {most}"
-            )))
-        };
-        within("frame_skip", self.frame_skip, 1, 1000)?;
-        within("noop_max", self.noop_max, 0, 100_000)?;
-        within("max_frames", self.max_frames, 0, i64::from(i32::MAX))?;
-        if !(0.0..=1.0).contains(&self.repeat_action_probability) {
-            return Err(EnvError::new(format!(
-                "repeat_action_probability is {}, expected a probability from 0 to 1",
-                self.repeat_action_probability
-            )));
-        }
-        Ok(())
-    }
-}
 
 /// A game as an environment: see the crate's page.
 pub struct Atari {
@@ -93,6 +33,9 @@ pub struct Atari {
 
 impl Atari {
     /// The game `name`, as its ROM file is called, with the bytes of that file.
+    ///
+    /// # Errors
+    /// If the rules or the ROM cannot be used.
     pub fn new(name: &str, rom: &[u8], rules: Rules) -> Result<Self, EnvError> {
         rules.check()?;
         let console = Console::open(name, rom, rules.max_frames as i32)?;
@@ -154,6 +97,7 @@ impl Env for Atari {
         self.owed = 0.0;
         if fire {
             self.owed = f64::from(self.console.act(FIRE)?.reward);
+            self.last = FIRE;
         }
         if fire || !self.goes_on {
             self.lives = self.console.lives();

@@ -15,61 +15,13 @@ const FOLDER: &str = "ALE_ROMS_DIR";
 
 /// Adds all games that one can play alone, under the ids that they have in Gymnasium: `ALE/Pong-v5` for `pong.bin`.
 pub fn register(registry: &mut Registry) {
-    let rules = Rules::default();
     for &rom in ROMS.iter().filter(|rom| !FOR_TWO.contains(rom)) {
         let spec = EnvSpec::new(id(rom), move |options| {
-            Atari::new(
-                rom,
-                &read(rom)?,
-                Rules {
-                    frame_skip: options.int("frame_skip"),
-                    repeat_action_probability: options.float("repeat_action_probability"),
-                    full_action_space: options.bool("full_action_space"),
-                    noop_max: options.int("noop_max"),
-                    terminal_on_life_loss: options.bool("terminal_on_life_loss"),
-                    fire_on_reset: options.bool("fire_on_reset"),
-                    max_frames: options.int("max_frames"),
-                },
-            )
+            Atari::new(rom, &read(rom)?, Rules::of(options))
         });
-        registry.add(
-            spec.about(format!("the Atari 2600 game {}", title(rom)))
-                .option(
-                    "frame_skip",
-                    rules.frame_skip,
-                    "frames that an action is held for",
-                )
-                .option(
-                    "repeat_action_probability",
-                    rules.repeat_action_probability,
-                    "probability, at every frame, that the console gets the action of the frame before",
-                )
-                .option(
-                    "full_action_space",
-                    rules.full_action_space,
-                    "all 18 actions of the console instead of those that do something in the game",
-                )
-                .option(
-                    "noop_max",
-                    rules.noop_max,
-                    "an episode begins after 1 to so many frames without action (0: none)",
-                )
-                .option(
-                    "terminal_on_life_loss",
-                    rules.terminal_on_life_loss,
-                    "whether the loss of a life ends the episode for the learner",
-                )
-                .option(
-                    "fire_on_reset",
-                    rules.fire_on_reset,
-                    "whether FIRE is pressed when an episode begins, where the game has it",
-                )
-                .option(
-                    "max_frames",
-                    rules.max_frames,
-                    "frames after which a game is truncated (0: never)",
-                ),
-        );
+        registry.add(Rules::declare(
+            spec.about(format!("the Atari 2600 game {}", title(rom))),
+        ));
     }
 }
 

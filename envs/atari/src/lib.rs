@@ -27,9 +27,11 @@ mod console;
 mod env;
 mod games;
 mod resize;
+mod rules;
 mod screen;
 mod wide;
 
 pub use console::{Console, Outcome};
-pub use env::{Atari, Rules};
+pub use env::Atari;
 pub use games::register;
+pub use rules::Rules;

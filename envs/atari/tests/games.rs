@@ -95,6 +95,24 @@ fn fire_begins_an_episode_where_it_is_asked_for() {
 }
 
 #[test]
+fn what_sticks_after_fire_is_fire() {
+    // Every later frame repeats the first one of its life: with anything but FIRE no second ball comes into play.
+    let rules = Rules {
+        fire_on_reset: true,
+        repeat_action_probability: 1.0,
+        ..Rules::default()
+    };
+    let mut lane = Lane::new("breakout", &rules);
+    let mut rng = EnvRng::new(3, 0, Stream::Env);
+    lane.reset(&mut rng);
+    let mut lives = (0..1000).map(|_| {
+        lane.step(0, &mut rng);
+        lane.env.lives()
+    });
+    assert!(lives.any(|left| left < 4));
+}
+
+#[test]
 fn a_saved_state_that_cannot_be_is_refused() {
     let rules = Rules::default();
     let mut rng = EnvRng::new(0, 0, Stream::Env);

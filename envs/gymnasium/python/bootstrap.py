@@ -19,20 +19,10 @@ import traceback
 import types
 
 
-def die_with_parent(lifeline):
-    """The parent holds the other end of this pipe: when it is gone, however it ended, so is this whole group.
-
-    Linux has been told to see to it before this interpreter began; elsewhere a thread does, which cannot run while
-    native code holds the interpreter.
-    """
-    os.set_inheritable(lifeline, False)
-
-    def wait():
-        os.read(lifeline, 1)
-        os.killpg(0, signal.SIGKILL)
-
-    if sys.platform != "linux":
-        threading.Thread(target=wait, daemon=True).start()
+def wait_for_parent(lifeline):
+    """The parent holds the other end of this pipe: when it is gone, however it ended, so is this whole group."""
+    os.read(lifeline, 1)
+    os.killpg(0, signal.SIGKILL)
 
 
 def receive(channel):
@@ -68,14 +58,16 @@ def serve():
     descriptors = [int(argument) for argument in sys.argv[1:4]]
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
-    die_with_parent(descriptors[1])
+    # Linux was told to see to it before this interpreter began. A thread cannot while native code holds the interpreter.
+    if sys.platform != "linux":
+        threading.Thread(target=wait_for_parent, args=descriptors[1:2], daemon=True).start()
     sys.argv = ["hotloop-worker"]
     channel = socket.socket(fileno=descriptors[0])
     recipe = receive(channel)
-    sources = recipe.pop("sources")
-    # The others need Gymnasium; whether it is there the second one finds out.
-    install(sources[:2])
-    sys.modules["hotloop_worker.serve"].main(channel, receive, lambda: install(sources[2:]), descriptors[2], recipe)
+    install(recipe.pop("sources"))
+    # Whether Gymnasium is there the first ones find out.
+    rest = recipe.pop("sources_with_gymnasium")
+    sys.modules["hotloop_worker.serve"].main(channel, receive, lambda: install(rest), descriptors[2], recipe)
 
 
 parent = os.getppid()

@@ -1,6 +1,6 @@
 //! A block of lanes whose environments live in one worker process.
 
-use crate::message::{self, LaneFault, Message};
+use crate::message::{LaneFault, Message};
 use crate::orders::Orders;
 use crate::recipe::Recipe;
 use crate::shared::{At, Shared};
@@ -131,12 +131,7 @@ impl WorkerBlock {
                 self.lose_all(self.at_work(), Cause::Error, &reason, rows);
             }
             (Stage::Turning, Message::Done) => self.conclude(&[], rows),
-            (Stage::Turning, Message::Failed(faults)) => {
-                match message::read::<Vec<LaneFault>>(faults.as_bytes()) {
-                    Ok(faults) => self.conclude(&faults, rows),
-                    Err(error) => self.lose_all(None, Cause::Error, &error.to_string(), rows),
-                }
-            }
+            (Stage::Turning, Message::Failed(faults)) => self.conclude(&faults, rows),
             (_, other) => {
                 let reason = format!("the worker said {other:?} out of turn");
                 self.lose_all(None, Cause::Error, &reason, rows);

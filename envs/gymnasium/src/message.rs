@@ -14,10 +14,12 @@ pub(crate) enum Message {
     Refused(String),
     /// A turn went well in every lane.
     Done,
-    /// A turn is over; these lanes failed in it. Or a picture could not be made.
-    Failed(String),
+    /// A turn is over; these lanes failed in it.
+    Failed(Vec<LaneFault>),
     /// A picture: width, height, and three bytes for each pixel.
     Picture(u32, u32, Vec<u8>),
+    /// A picture could not be made, for this reason.
+    NoPicture(String),
 }
 
 /// The spaces of an environment, and how fast its pictures are meant to follow each other.
@@ -81,9 +83,8 @@ impl Inbox {
             b'p' => Ok(Message::Picture(width, height, body)),
             b'h' => read(&body).map(Message::Hello),
             b'x' => read(&body).map(Message::Refused),
-            b'!' => String::from_utf8(body)
-                .map(Message::Failed)
-                .map_err(garbled),
+            b'!' => read(&body).map(Message::Failed),
+            b'n' => read(&body).map(Message::NoPicture),
             _ => Err(garbled(format!("kind {kind}"))),
         }
         .map(Some)
@@ -91,7 +92,7 @@ impl Inbox {
 }
 
 /// Reads JSON that a worker wrote.
-pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
     serde_json::from_slice(bytes).map_err(garbled)
 }
 

@@ -7,10 +7,13 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The worker's own modules; each needs the ones before. The first two do without Gymnasium.
-const SOURCES: [(&str, &str); 6] = [
+/// The worker's own modules that do without Gymnasium; each needs the ones before.
+const SOURCES: [(&str, &str); 2] = [
     ("words", include_str!("../python/hotloop_worker/words.py")),
     ("serve", include_str!("../python/hotloop_worker/serve.py")),
+];
+/// Those that need it.
+const SOURCES_WITH_GYMNASIUM: [(&str, &str); 4] = [
     ("shared", include_str!("../python/hotloop_worker/shared.py")),
     ("spaces", include_str!("../python/hotloop_worker/spaces.py")),
     (
@@ -56,6 +59,7 @@ impl Recipe {
             reset_deadline: options.reset_deadline(),
             init: json!({
                 "sources": SOURCES,
+                "sources_with_gymnasium": SOURCES_WITH_GYMNASIUM,
                 "id": id,
                 "imports": python.imports,
                 "kwargs": read("keyword arguments", &python.kwargs)?,

@@ -1,6 +1,6 @@
 //! The conversation with one worker, for those who wait and for those who poll.
 
-use crate::message::{self, Inbox, Message};
+use crate::message::{Inbox, Message};
 use crate::process::Process;
 use crate::recipe::Recipe;
 use crate::shared::{Memory, Shared};
@@ -205,7 +205,7 @@ impl Worker {
         let _ = self.send(&[b"d", lane.as_slice()].concat());
         let why = match self.wait(Some(Instant::now() + PICTURE)) {
             Ok(Some(Message::Picture(width, height, rgb))) => return Ok((width, height, rgb)),
-            Ok(Some(Message::Failed(said))) => message::read::<String>(said.as_bytes())?,
+            Ok(Some(Message::NoPicture(said))) => said,
             Ok(Some(other)) => format!("its worker said {other:?}, and gave no picture"),
             Ok(None) => {
                 let (limit, said) = (PICTURE.as_secs(), self.abandon());

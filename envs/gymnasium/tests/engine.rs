@@ -81,8 +81,10 @@ fn br_11_partial_batches_of_workers_are_attributed_to_the_right_env() {
         drop(segment);
         rollout.grant(group, Acting::At(0)).unwrap();
     }
-    assert_eq!(next.iter().sum::<usize>(), 400);
-    let distinct: BTreeSet<_> = owners.iter().flatten().map(|id| *id as u32).collect();
-    assert_eq!(distinct.len(), owners.iter().flatten().count());
+    let distinct: BTreeSet<_> = owners.iter().map(|id| id.map(|id| id as u32)).collect();
+    assert!(
+        distinct.len() == lanes && !distinct.contains(&None),
+        "every lane has had its turns, in a process of its own: {distinct:?}"
+    );
     rollout.shutdown();
 }

@@ -99,6 +99,21 @@ fn br_44_a_constructor_that_fails_is_its_own_lanes_alone() {
 }
 
 #[test]
+fn br_44_where_the_first_constructor_fails_there_is_no_worker_for_any_lane() {
+    let mut desk = fault("constructor", 0).desk(2);
+    desk.turn();
+    assert_eq!(desk.faults.len(), 2, "{:?}", desk.faults);
+    for fault in &desk.faults {
+        assert_eq!(fault.cause, Cause::Error, "{fault}");
+        assert!(
+            fault.message.contains("boom-42 in the constructor"),
+            "{fault}"
+        );
+    }
+    assert_eq!(desk.next_valid, [0, 0]);
+}
+
+#[test]
 fn a_reward_that_is_none_is_not_kept_where_the_reset_after_it_ends_the_worker() {
     for (reward, valid) in [("2.0", 1), ("np.nan", 0)] {
         let kwargs = serde_json::json!({
@@ -154,7 +169,7 @@ fn br_46_a_step_that_hangs_is_given_up_and_told_where() {
         let mut desk = fault(kind, 2).desk(4);
         desk.turn();
         desk.turn();
-        assert!(!desk.turn_within(Duration::from_millis(500)));
+        desk.turn_that_hangs_in(2);
         assert_eq!(desk.faults.len(), 4, "{:?}", desk.faults);
         let fault = &desk.faults[0];
         assert_eq!(
@@ -270,45 +285,6 @@ fn a_worker_that_talks_much_is_heard_and_does_not_stop() {
         desk.turn();
         assert!(desk.faults.is_empty(), "{:?}", desk.faults);
     }
-}
-
-fn count(dir: &str) -> usize {
-    std::fs::read_dir(dir).unwrap().count()
-}
-
-#[test]
-fn br_47_nothing_is_left_of_fifty_blocks() {
-    let cycle = |n: usize| {
-        let mut desk = toy("Child", "{}").desk(1);
-        desk.turn();
-        let child = f64::from_ne_bytes(desk.record(0).try_into().unwrap()) as u32;
-        let worker = desk.block.process_id().unwrap();
-        assert!(lives(child) && lives(worker));
-        if n.is_multiple_of(2) {
-            // In the middle of its life, or in the middle of a turn.
-            Command::new("kill")
-                .args(["-9", &worker.to_string()])
-                .status()
-                .unwrap();
-        }
-        drop(desk);
-        soon("the end of the worker", || !lives(worker));
-        soon("the end of its child", || !lives(child));
-        soon("its reaping", || {
-            !std::path::Path::new(&format!("/proc/{worker}")).exists()
-        });
-    };
-    // Other tests of this file may run beside; their descriptors come and go.
-    cycle(0);
-    let before = count("/proc/self/fd");
-    for n in 0..50 {
-        cycle(n);
-    }
-    let after = count("/proc/self/fd");
-    assert!(
-        after < before + 50,
-        "{before} descriptors before, {after} after"
-    );
 }
 
 /// What the next test starts as a process of its own; alone it does nothing.

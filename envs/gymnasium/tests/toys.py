@@ -183,9 +183,9 @@ class Fault(Toy):
 
     made = 0
 
-    def __init__(self, kind, lane=0, at=2, once=True, **kwargs):
+    def __init__(self, kind, lane=0, **kwargs):
         super().__init__(**kwargs)
-        self.kind, self.guilty, self.when = kind, Fault.made == lane, at
+        self.kind, self.guilty = kind, Fault.made == lane
         Fault.made += 1
         if self.guilty and kind == "constructor":
             raise ValueError("boom-42 in the constructor")
@@ -198,7 +198,7 @@ class Fault(Toy):
 
     def step(self, action):
         result = super().step(action)
-        if self.guilty and self.at == self.when:
+        if self.guilty and self.at == 2:
             self.misbehave()
         if self.kind == "reset" and self.at == 1:
             return result[0], 1.0, True, False, {}

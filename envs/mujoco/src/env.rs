@@ -24,6 +24,9 @@ pub struct MuJoCo<T> {
 
 impl<T: Task> MuJoCo<T> {
     /// The task with these options, at its model's initial state.
+    ///
+    /// # Errors
+    /// If an option cannot be used, or the model cannot be loaded.
     pub fn new(options: &EnvOptions) -> Result<Self, EnvError> {
         let given = options.int("frame_skip");
         let substeps = u32::try_from(given).ok();

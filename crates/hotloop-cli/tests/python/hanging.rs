@@ -214,6 +214,21 @@ fn br_44_what_fails_while_it_is_drawn_is_named() {
 }
 
 #[test]
+fn br_44_what_fails_while_it_is_filmed_begins_anew() {
+    let place = Place::new();
+    trained(&place, &["--set=rollout.step_deadline=1"]);
+    place.hang("step", "once");
+    let film = ["eval", "run", "--episodes=3", "--render=film.gif", "--json"];
+    let filmed = report(&place.start(&film).ends());
+    assert_eq!(
+        (&filmed["faults"], &filmed["lost"]),
+        (&3.into(), &2.into()),
+        "{filmed}"
+    );
+    assert!(place.has("film.gif"));
+}
+
+#[test]
 fn br_50_an_evaluation_in_training_that_hangs_holds_up_no_end() {
     let place = Place::new();
     let evaluated = ["--set=eval.every=1", "--set=eval.episodes=2"];

@@ -1,4 +1,4 @@
-//! Real runs of environments in Python that hang, fail and are ended, and what is told and left of them.
+//! Real runs of environments in Python that start, hang, fail and are ended, and what is told and left of them.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
@@ -7,3 +7,4 @@ mod endings;
 mod faults;
 mod hanging;
 mod place;
+mod starting;

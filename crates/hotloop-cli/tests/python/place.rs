@@ -212,7 +212,7 @@ impl Running<'_> {
         };
         let ended = Instant::now();
         while let Err(left) = self.place.is_clean() {
-            assert!(ended.elapsed() < Duration::from_secs(5), "left: {left}");
+            assert!(ended.elapsed() < LONG, "left: {left}");
             sleep(Duration::from_millis(10));
         }
         Ended {

@@ -99,6 +99,14 @@ impl Layers {
         let mut table = parse(text, &origin)?;
         self = self.beneath(&mut table, &origin)?;
         let specials = table.remove("for");
+        // What it says itself holds for every algorithm, whatever the one beneath it says of some.
+        let mut own = Vec::new();
+        flatten(String::new(), Value::Table(table.clone()), &mut own);
+        for special in &mut self.specials {
+            special
+                .leaves
+                .retain(|(key, _)| own.iter().all(|(said, _)| said != key));
+        }
         self.lay(table, &origin)?;
         let specials = specials.and_then(|specials| specials.try_into::<Table>().ok());
         for (algorithm, table) in specials.into_iter().flatten() {

@@ -123,6 +123,7 @@ pub(crate) fn play_episodes(
         first = false;
         failures.take(&mut row.faults)?;
         if let Some(watch) = &mut watch
+            && row.has_state(0)
             && watch(stage.view(tally.playing[0], &row, &states)).is_break()
         {
             return Ok(None);

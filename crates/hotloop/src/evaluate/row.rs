@@ -1,7 +1,7 @@
 //! The memory of a turn in an evaluation.
 
 use super::frames::Frames;
-use hotloop_env::{Fault, LaneStates, Rows, RowsParts, Spaces, Stacks};
+use hotloop_env::{Fault, LaneStates, Rows, RowsParts, Spaces, Stacks, end_flags};
 use hotloop_rollout::{Bounding, Clip};
 
 /// The rows that an evaluation needs: one, whose next is itself.
@@ -37,6 +37,11 @@ impl Row {
             lengths: vec![0; lanes],
             faults: vec![],
         }
+    }
+
+    /// Whether there is a state of this lane to be seen: after a failure there is none until it has begun anew.
+    pub(super) fn has_state(&self, lane: usize) -> bool {
+        self.next_valid[lane] != 0 || self.ends[lane] & end_flags::EPISODE != 0
     }
 
     /// What is decided on, observations and masks, and the place of the actions.

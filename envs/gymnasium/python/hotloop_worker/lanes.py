@@ -81,7 +81,9 @@ class Lanes:
 
     def discard(self, lane):
         """Closes a lane's environment; what a failed one says when it is closed adds nothing."""
-        env, self.envs[lane] = self.envs[lane], None
+        env = self.envs[lane]
+        # Methods of it would keep it alive while its successor is made.
+        self.envs[lane] = self.steps[lane] = self.resets[lane] = None
         if env is not None:
             try:
                 env.close()

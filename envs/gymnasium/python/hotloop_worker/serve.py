@@ -90,7 +90,7 @@ def draw(channel, lanes, lane):
             raise ValueError("render(): expected an array of height, width and 3, got %s" % shown(frame))
         pixels = np.ascontiguousarray(frame, dtype=np.uint8)
     except BaseException as error:
-        say(channel, b"!", told(error))
+        say(channel, b"n", told(error))
         return
     height, width = pixels.shape[:2]
     channel.sendall(b"p" + width.to_bytes(4, "little") + height.to_bytes(4, "little"))

@@ -34,14 +34,17 @@ def one(error):
     if not frames:
         return said
     gymnasium = sys.modules.get("gymnasium")
-    if hasattr(gymnasium, "error"):
+    if hasattr(gymnasium, "error") and is_within(frames[-1].filename, os.path.dirname(gymnasium.__file__)):
         # What Gymnasium itself has to say needs no proof.
         if isinstance(error, gymnasium.error.Error):
             return said
-        if frames[-1].filename.startswith(os.path.dirname(gymnasium.__file__)):
-            said += hint(error, said)
+        said += hint(error, said)
     lines = "".join(traceback.format_list(frames[-FRAMES:]))
     return said + "\nTraceback (most recent call last):\n" + end_of(lines).rstrip()
+
+
+def is_within(file, folder):
+    return file.startswith(os.path.join(folder, ""))
 
 
 def hint(error, said):

@@ -5,8 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something fails")]
 
 use hotloop_env::{
-    ActionBuf, AsyncVectorEnv, EnvOptions, Fault, Frame, LaneStates, OptionValue, PythonOptions,
-    Rows, RowsParts, Spaces, Stream, Wrapping,
+    ActionBuf, AsyncVectorEnv, EnvOptions, Fault, FaultPhase, Frame, LaneStates, OptionValue,
+    PythonOptions, Rows, RowsParts, Spaces, Stream, Wrapping,
 };
 use hotloop_gymnasium::{Recipe, WorkerBlock};
 use std::collections::BTreeMap;
@@ -123,6 +123,18 @@ impl Desk {
 
     /// One turn of every lane, in which those that are busy after `limit` are given up; false if one was.
     pub async fn turning(&mut self, limit: Duration) -> bool {
+        let lanes = self.valid.len();
+        let first_busy = |block: &WorkerBlock| (0..lanes).find(|lane| block.busy(*lane).is_some());
+        self.turning_but(limit, first_busy).await
+    }
+
+    /// One turn of every lane. Whenever nothing has come for `limit`, the lane that is `overdue` is given up; false if
+    /// one was.
+    async fn turning_but(
+        &mut self,
+        limit: Duration,
+        overdue: impl Fn(&WorkerBlock) -> Option<usize>,
+    ) -> bool {
         let Self {
             block,
             spaces,
@@ -164,7 +176,7 @@ impl Desk {
             .is_err()
         {
             assert!(begun.elapsed() < Duration::from_secs(90), "a turn hangs");
-            if let Some(lane) = (0..lanes).find(|lane| block.busy(*lane).is_some()) {
+            if let Some(lane) = overdue(block) {
                 in_time = false;
                 block.give_up(&mut rows, lane, "no answer in time".into());
             }
@@ -182,6 +194,15 @@ impl Desk {
     pub fn turn_within(&mut self, limit: Duration) -> bool {
         let runtime = self.runtime.clone();
         runtime.block_on(self.turning(limit))
+    }
+
+    /// One turn in which the step of this lane hangs, and is given up; however late the machine comes to it.
+    pub fn turn_that_hangs_in(&mut self, lane: usize) {
+        let overdue =
+            |block: &WorkerBlock| (block.busy(lane) == Some(FaultPhase::Step)).then_some(lane);
+        let runtime = self.runtime.clone();
+        let in_time = runtime.block_on(self.turning_but(Duration::from_millis(500), overdue));
+        assert!(!in_time, "lane {lane} does not hang");
     }
 
     /// The bytes of a lane's observation.
@@ -223,15 +244,15 @@ fn spaces(made: &Made) -> Spaces {
     spaces
 }
 
-/// Waits until `done`, at most five seconds.
+/// Waits until `done`, at most a minute.
 pub fn soon(what: &str, mut done: impl FnMut() -> bool) {
-    for _ in 0..500 {
+    for _ in 0..6000 {
         if done() {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("{what} did not happen within 5 s");
+    panic!("{what} did not happen within a minute");
 }
 
 /// Whether a process is there, and no zombie.

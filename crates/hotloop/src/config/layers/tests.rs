@@ -205,6 +205,17 @@ fn a_preset_has_settings_of_its_own_for_an_algorithm() {
 }
 
 #[test]
+fn what_a_preset_says_holds_whatever_the_one_beneath_says_of_an_algorithm() {
+    let text = "preset = \"cartpole\"\n[algo]\nlearning_rate = 0.5";
+    let layers = Layers::new().lay_preset("mine", text).unwrap();
+    let (config, origins) = layers.set("algo.name=impala").unwrap().finish();
+    assert_eq!(config.algo.learning_rate, 0.5);
+    let of_rate = origins.of("algo.learning_rate");
+    assert_eq!(of_rate, Origin::Preset("mine".into()));
+    assert_eq!(config.rollout.envs, 8, "what it is silent on");
+}
+
+#[test]
 fn a_name_that_others_use_is_understood() {
     let error = set("algo.lr=1e-3").unwrap_err();
     assert!(
