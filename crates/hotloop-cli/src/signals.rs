@@ -4,7 +4,7 @@
 use crate::exit::INTERRUPTED;
 use hotloop::StopHandle;
 use hotloop_telemetry::Console;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::{io, mem, ptr, thread};
 
@@ -52,16 +52,20 @@ fn leave_now() -> ! {
     signal_hook::low_level::exit(INTERRUPTED.into())
 }
 
-/// Calls `act` for each signal.
+/// Calls `act` for each signal that asks for an end.
 fn on_each(act: impl Fn(i32) + Send + 'static) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    // A file that may not grow any more ends the process, unless this is received: then writing says so.
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGXFSZ])?;
     // `nohup` asks for a program that goes on when its terminal is closed.
     if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP)?;
     }
     thread::Builder::new()
         .name("hotloop-signals".to_string())
-        .spawn(move || signals.forever().for_each(act))?;
+        .spawn(move || {
+            let asked = signals.forever().filter(|signal| *signal != SIGXFSZ);
+            asked.for_each(act);
+        })?;
     Ok(())
 }
 

@@ -12,6 +12,8 @@ pub struct LaneTotals {
     pub episode_length: u32,
     /// Failures since the last step that went well.
     pub failures: u32,
+    /// The same before the last step, for when that one is found not to have gone well after all.
+    pub failures_before: u32,
     /// Episodes that are over for the learner, whether they ended or were lost to a failure; so, the
     /// number of the present one.
     pub episodes: u64,

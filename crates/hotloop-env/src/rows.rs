@@ -181,7 +181,7 @@ impl<'a> Rows<'a> {
         let totals = &mut parts.lanes.totals[i];
         totals.episode_return += transition.raw_reward();
         totals.episode_length += 1;
-        totals.failures = 0;
+        totals.failures_before = std::mem::take(&mut totals.failures);
         parts.rewards[i] = transition.reward() as f32;
         let mut flags = 0;
         if transition.end() != End::Continue || transition.raw_end() != End::Continue {
@@ -282,17 +282,18 @@ impl<'a> Rows<'a> {
     }
 
     /// Takes back the count of the step that lane `i` just made, so that a failure found after it is
-    /// reported at that step. [`fail`](Self::fail) is to follow.
+    /// reported at that step, and is one more in a row. [`fail`](Self::fail) is to follow.
     pub fn retract(&mut self, i: usize) {
         let parts = &mut self.parts;
         let over = parts.ends[i] & end_flags::EPISODE != 0;
-        let length = &mut parts.lanes.totals[i].episode_length;
-        *length = if over {
+        let totals = &mut parts.lanes.totals[i];
+        let length = if over {
             parts.episode_lengths[i]
         } else {
-            *length
-        }
-        .saturating_sub(1);
+            totals.episode_length
+        };
+        totals.episode_length = length.saturating_sub(1);
+        totals.failures = totals.failures_before;
     }
 
     /// A lane that failed in this call has been rebuilt and reset: the place returned is for the first

@@ -244,6 +244,46 @@ fn br_44_an_environment_that_cannot_be_rebuilt_is_counted_and_tried_again() {
     assert_eq!(counts, [1, 2, 3, 4]);
 }
 
+/// Fails to observe what each first step led to.
+struct Blind {
+    has_stepped: bool,
+}
+
+impl Env for Blind {
+    fn observation_space(&self) -> Space {
+        Space::boxed(0.0, 1.0, &[1])
+    }
+
+    fn action_space(&self) -> Space {
+        Space::discrete(2)
+    }
+
+    fn reset(&mut self, _: &mut ResetCtx<'_>) -> Result<(), EnvError> {
+        self.has_stepped = false;
+        Ok(())
+    }
+
+    fn step(&mut self, _: ActionView<'_>, _: &mut EnvRng) -> Result<Transition, EnvError> {
+        self.has_stepped = true;
+        Ok(Transition::new(1.0, End::Continue))
+    }
+
+    fn observe(&mut self, out: &mut ObservationMut<'_>) -> Result<(), EnvError> {
+        match self.has_stepped {
+            true => Err("it is dark".into()),
+            false => out.write(&[0.0]),
+        }
+    }
+}
+
+#[test]
+fn br_44_steps_found_to_have_failed_after_all_are_failures_in_a_row() {
+    let mut block = Copies::new(1, || Ok(Blind { has_stepped: false })).unwrap();
+    let (_, slab) = run(&mut block, 3);
+    let counts: Vec<_> = slab.faults.iter().map(|f| (f.step, f.in_a_row)).collect();
+    assert_eq!(counts, [(0, 1), (0, 2), (0, 3)]);
+}
+
 #[test]
 fn br_44_a_block_that_cannot_be_built_says_why() {
     let failing: fn() -> Result<Count, EnvError> = || panic!("no display");

@@ -187,6 +187,7 @@ fn read(bytes: &[u8]) -> Result<Snapshot, EnvError> {
                     episode_return: state.f64()?,
                     episode_length: state.u32()?,
                     failures: state.u32()?,
+                    failures_before: 0,
                     episodes: state.u64()?,
                 },
                 env: if state.u8()? != 0 {
@@ -229,6 +230,7 @@ mod tests {
                             episode_return: -0.5,
                             episode_length: 2,
                             failures: 1,
+                            failures_before: 0,
                             episodes: 4,
                         },
                         env: Some(vec![9]),

@@ -110,7 +110,7 @@ impl Agent {
             &spaces,
             device,
         )?;
-        checkpointing::load(&run.checkpoints(), name, &mut learner)?;
+        checkpointing::load(&run.checkpoints(), name, &spaces, &mut learner)?;
         Ok(Self {
             learner,
             spec,

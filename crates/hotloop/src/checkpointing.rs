@@ -1,7 +1,9 @@
 //! What of a run is in a checkpoint, and how it comes back: everything that the next update depends on.
 
 use crate::Error;
+use crate::interface::Interface;
 use crate::trainer::Progress;
+use hotloop_env::Spaces;
 use hotloop_learn::{
     AdamCounters, LearnError, Learner, Normalizer, Params, PolicyStore, StateStore, checkpoint,
     checkpoint::{Snapshot, TensorData},
@@ -31,6 +33,9 @@ struct State {
     /// Of the network's hidden layers, if they have one to choose: what the shapes of weights do not tell.
     #[serde(default)]
     activation: Option<Activation>,
+    /// What the policy was made for.
+    #[serde(default)]
+    interface: Option<Interface>,
 }
 
 /// A version as overlapped rollouts act with it while the learner is one ahead.
@@ -51,6 +56,8 @@ impl Acting {
 
 /// Everything that a checkpoint is made of.
 pub(crate) struct Contents<'a> {
+    /// Those of the environment.
+    pub(crate) spaces: &'a Spaces,
     /// Weights, optimiser and statistics.
     pub(crate) learner: &'a Learner,
     /// Counters and the last returns.
@@ -103,6 +110,7 @@ pub(crate) fn save(dir: &Path, name: &str, contents: &Contents<'_>) -> Result<()
         best_return: progress.best_return,
         adam: learner.adam().counters(),
         activation: learner.net().spec().body.activation(),
+        interface: Some(Interface::of(contents.spaces)),
     };
     snapshot.state = serde_json::to_value(state).map_err(|e| refuse(dir, name, e))?;
     checkpoint::save(dir, name, &snapshot)?;
@@ -124,11 +132,20 @@ pub(crate) struct Loaded {
     snapshot: Snapshot,
 }
 
-/// Reads a checkpoint from `dir` into `learner`.
-pub(crate) fn load(dir: &Path, name: &str, learner: &mut Learner) -> Result<Loaded, Error> {
+/// Reads a checkpoint from `dir` into `learner`, which acts in these spaces.
+pub(crate) fn load(
+    dir: &Path,
+    name: &str,
+    spaces: &Spaces,
+    learner: &mut Learner,
+) -> Result<Loaded, Error> {
     let snapshot = checkpoint::load(dir, name)?;
     let state: State =
         serde_json::from_value(snapshot.state.clone()).map_err(|e| refuse(dir, name, e))?;
+    let then = state.interface.as_ref();
+    if let Some(reason) = then.and_then(|then| then.changed(&Interface::of(spaces))) {
+        return Err(refuse(dir, name, reason));
+    }
     let activation = learner.net().spec().body.activation();
     if let (Some(then), Some(now)) = (state.activation, activation)
         && then != now

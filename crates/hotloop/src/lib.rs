@@ -11,6 +11,7 @@ mod checkpointing;
 pub mod config;
 mod error;
 mod evaluate;
+mod interface;
 pub mod presets;
 mod recall;
 mod stop;

@@ -9,6 +9,10 @@ if sys.version_info < (3, 9):
     sys.exit("hotloop needs Python 3.9 or newer with Gymnasium, and %s is Python %d.%d; name another interpreter with "
              "env.python or HOTLOOP_PYTHON" % ((sys.executable,) + sys.version_info[:2]))
 
+if sys.path[:1] == [""]:
+    # The current folder comes back when Python's own modules and Gymnasium are there.
+    del sys.path[0]
+
 import json
 import linecache
 import os
@@ -81,5 +85,8 @@ except BaseException:
         # It sees how this one ended, and ends the group.
         os._exit(1)
 finally:
-    # With whatever its environments have started and left: nobody else may be there to do it.
+    if os.getppid() == parent:
+        # It ends the group.
+        os._exit(0)
+    # With whatever its environments have started and left: nobody else is there to do it.
     os.killpg(0, signal.SIGKILL)

@@ -7,7 +7,8 @@
 //! program, however that ends, with all that they have started.
 //!
 //! An environment is seeded anew for each episode, with its lane's and episode's own seed: what a lane sees
-//! depends on its neighbours only if one of them takes their worker down. Episodes end as Gymnasium says: after a truncation the
+//! depends on its neighbours only if one of them takes their worker down, or if it draws from random numbers that are global
+//! in Python. Episodes end as Gymnasium says: after a truncation the
 //! final observation is kept, after a termination the first one of the next episode takes its place.
 //!
 //! ```no_run
@@ -23,6 +24,7 @@
 
 mod aside;
 mod block;
+mod group;
 mod interpreter;
 mod message;
 mod orders;

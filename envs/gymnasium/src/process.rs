@@ -1,6 +1,7 @@
 //! A worker as a process: started in a session of its own, ended with all that it has started, and reaped.
 
 use crate::aside::aside;
+use crate::group;
 use crate::output::Output;
 use crate::shared::Memory;
 use crate::worker::LINES;
@@ -190,6 +191,7 @@ fn end(mut child: Child, grace: Duration) -> Option<ExitStatus> {
         sleep(Duration::from_millis(1));
     }
     // Before it is reaped: until then its number is no other group's.
+    group::end_before_trackers(pid(&child));
     signal(&child, libc::SIGKILL);
     let ended = wait(&mut child, MOMENT);
     if ended.is_none() {

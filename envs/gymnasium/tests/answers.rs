@@ -3,7 +3,7 @@
 
 mod support;
 
-use hotloop_env::{AsyncVectorEnv, Cause, Fault, FaultPhase, Frame, end_flags};
+use hotloop_env::{ActionBuf, AsyncVectorEnv, Cause, Fault, FaultPhase, Frame, end_flags};
 use serde_json::json;
 use support::{Desk, Made, toy};
 
@@ -157,8 +157,94 @@ fn what_gymnasium_stumbles_over_is_told_with_what_would_be_right() {
     let mut desk = drawn.desk(1);
     desk.turn();
     let error = desk.block.render(0, &mut Frame::new()).unwrap_err();
-    let expected = "render(): expected an array of height, width and 3, got ";
+    let expected =
+        "render() returned None; the environment was made with render_mode = 'rgb_array'";
     assert!(error.to_string().contains(expected), "{error}");
+    for (picture, expected) in [
+        (
+            "np.zeros((2, 2))",
+            "height, width and 3, got an array of shape (2, 2)",
+        ),
+        ("np.full((2, 2, 3), 0.5)", "whole numbers from 0 to 255"),
+        ("np.full((2, 2, 3), 300)", "from 0 to 300"),
+    ] {
+        let mut drawn = says(json!({"picture": picture}));
+        drawn.drawn = true;
+        let mut desk = drawn.desk(1);
+        desk.turn();
+        let error = desk.block.render(0, &mut Frame::new()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn br_44_observations_that_cannot_be_after_each_first_step_are_failures_in_a_row() {
+    let mut desk = steps("(np.full(1, np.nan), 1.0, False, False, {})").desk(1);
+    for count in 1..4 {
+        let faults = loop {
+            desk.turn();
+            if !desk.faults.is_empty() {
+                break &desk.faults;
+            }
+        };
+        assert_eq!((faults.len(), faults[0].in_a_row), (1, count), "{faults:?}");
+    }
+}
+
+#[test]
+fn br_40_actions_are_within_bounds_that_float32_has_not() {
+    for (space, least, greatest) in [
+        ("spaces.Box(-0.1, 0.1, (2,), np.float64)", -0.1f32, 0.1),
+        (
+            "spaces.Box(-2**31, 2**31 - 1, (2,), np.int32)",
+            -2_147_483_648.0,
+            2_147_483_648.0,
+        ),
+        (
+            "spaces.Box(-2**63, 2**63 - 1, (2,), np.int64)",
+            -9.3e18,
+            9.3e18,
+        ),
+        ("spaces.Box(0, 2**64 - 1, (2,), np.uint64)", 0.0, 1.9e19),
+    ] {
+        let step = "(obs, 1.0, not env.action_space.contains(action), False, {})";
+        let mut desk = says(json!({"action": space, "step": step})).desk(1);
+        desk.turn();
+        let action = ActionBuf::new(&desk.spaces.action).with_continuous(&[least, greatest]);
+        desk.set_action(0, &action);
+        desk.turn();
+        assert!(desk.faults.is_empty(), "{:?}", desk.faults);
+        assert_eq!(desk.ends[0], 0, "{space}");
+    }
+}
+
+#[test]
+fn br_62_the_order_of_a_dicts_keys_changes_nothing() {
+    let space = |keys: [&str; 2]| {
+        let part = |key: &str| format!("('{key}', spaces.Box(-9, 9, (1,)))");
+        format!("spaces.Dict([{}, {}])", part(keys[0]), part(keys[1]))
+    };
+    let seen = |keys| {
+        let seen = "{'a': obs, 'b': obs + 5}";
+        let mut desk = says(json!({
+            "observation": space(keys),
+            "action": space(keys),
+            "reset": format!("({seen}, {{}})"),
+            "step": format!("({seen}, float(action['a'][0]), False, False, {{}})"),
+        }))
+        .desk(1);
+        desk.turn();
+        let layout = desk.spaces.action.clone();
+        let mut action = ActionBuf::new(&layout);
+        action.continuous_mut(layout.find("a").unwrap())[0] = 1.0;
+        action.continuous_mut(layout.find("b").unwrap())[0] = 2.0;
+        desk.set_action(0, &action);
+        desk.turn();
+        assert!(desk.faults.is_empty(), "{:?}", desk.faults);
+        (desk.floats(0), desk.rewards[0])
+    };
+    assert_eq!(seen(["a", "b"]).1, 1.0);
+    assert_eq!(seen(["a", "b"]), seen(["b", "a"]));
 }
 
 #[test]

@@ -99,21 +99,6 @@ fn br_44_a_constructor_that_fails_is_its_own_lanes_alone() {
 }
 
 #[test]
-fn br_44_where_the_first_constructor_fails_there_is_no_worker_for_any_lane() {
-    let mut desk = fault("constructor", 0).desk(2);
-    desk.turn();
-    assert_eq!(desk.faults.len(), 2, "{:?}", desk.faults);
-    for fault in &desk.faults {
-        assert_eq!(fault.cause, Cause::Error, "{fault}");
-        assert!(
-            fault.message.contains("boom-42 in the constructor"),
-            "{fault}"
-        );
-    }
-    assert_eq!(desk.next_valid, [0, 0]);
-}
-
-#[test]
 fn a_reward_that_is_none_is_not_kept_where_the_reset_after_it_ends_the_worker() {
     for (reward, valid) in [("2.0", 1), ("np.nan", 0)] {
         let kwargs = serde_json::json!({
@@ -284,6 +269,27 @@ fn a_worker_that_talks_much_is_heard_and_does_not_stop() {
     for _ in 0..5 {
         desk.turn();
         assert!(desk.faults.is_empty(), "{:?}", desk.faults);
+    }
+}
+
+#[test]
+fn br_47_shared_memory_of_an_environments_own_does_not_outlive_its_worker() {
+    let dir = tempfile::tempdir().unwrap();
+    for leaves in [true, false] {
+        let file = dir.path().join(format!("names-{leaves}"));
+        let kwargs = serde_json::json!({"file": file, "leaves": leaves});
+        let mut desk = toy("Shares", &kwargs.to_string()).desk(2);
+        desk.turn();
+        desk.turn();
+        assert_eq!(desk.faults.len(), if leaves { 2 } else { 0 });
+        drop(desk);
+        let names = std::fs::read_to_string(&file).unwrap();
+        // The probe's and two of each worker.
+        assert!(names.lines().count() >= 3, "{names}");
+        for name in names.lines() {
+            let memory = std::path::Path::new("/dev/shm").join(name);
+            soon("the removal of its memory", || !memory.exists());
+        }
     }
 }
 

@@ -18,9 +18,9 @@ class Says(Toy):
 
     made = 0
 
-    def __init__(self, step=None, reset=None, action="spaces.Discrete(2)", observation=None, **kwargs):
+    def __init__(self, step=None, reset=None, action="spaces.Discrete(2)", observation=None, picture="None", **kwargs):
         super().__init__(**kwargs)
-        self.said = {"step": step, "reset": reset}
+        self.said = {"step": step, "reset": reset, "picture": picture}
         self.episode, self.number = -1, Says.made
         Says.made += 1
         self.action_space = self.value(action)
@@ -40,11 +40,12 @@ class Says(Toy):
     def step(self, action):
         observation, *rest = super().step(action)
         if self.said["step"]:
-            return self.value(self.said["step"], obs=observation, at=self.at, number=self.number, episode=self.episode)
+            return self.value(self.said["step"], obs=observation, at=self.at, number=self.number, episode=self.episode,
+                              action=action)
         return observation, *rest
 
     def render(self):
-        return None
+        return self.value(self.said["picture"])
 
 
 def nested(depth):

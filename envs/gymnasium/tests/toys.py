@@ -233,6 +233,22 @@ class Fault(Toy):
             os.write(2, b"y" * (1 << 20))
 
 
+class Shares(Toy):
+    """Has shared memory of its own, which nobody removes if it is not closed, and names it in a file."""
+
+    def __init__(self, file, leaves=False, **kwargs):
+        super().__init__(**kwargs)
+        from multiprocessing.shared_memory import SharedMemory
+        self.leaves, self.memory = leaves, SharedMemory(create=True, size=64)
+        with open(file, "a") as names:
+            names.write(self.memory.name + "\n")
+
+    def step(self, action):
+        if self.leaves:
+            os._exit(7)
+        return super().step(action)
+
+
 class Child(Toy):
     """Starts a process that would outlive it, and observes its number."""
 
@@ -294,6 +310,6 @@ class Once(gym.Wrapper):
         return observation, reward * self.factor, *rest
 
 
-for toy in [Count, Rewards, Strange, Everything, Nested, Masked, Large, Words, Fault, Child, Echo, Closing,
+for toy in [Count, Rewards, Strange, Everything, Nested, Masked, Large, Words, Fault, Child, Shares, Echo, Closing,
             Drawing]:
     gym.register("Toys/%s-v0" % toy.__name__, toy)

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Columns and rows of a terminal that does not tell.
 const USUAL: (usize, usize) = (80, 24);
+/// For how long a state stands at most, whatever an environment tells.
+const SLOWEST: Duration = Duration::from_secs(10);
 /// States per second of an environment that does not tell.
 const USUAL_FPS: f64 = 10.0;
 /// Rows that are not of the picture: a line about the episode, and the cursor's.
@@ -109,7 +111,8 @@ impl Show {
         self.next = Instant::now()
             + match (view.is_over(), self.fps) {
                 (true, _) => PAUSE,
-                (false, fps) => Duration::from_secs_f64(1.0 / fps.unwrap_or(USUAL_FPS)),
+                (false, fps) => Duration::try_from_secs_f64(1.0 / fps.unwrap_or(USUAL_FPS))
+                    .map_or(SLOWEST, |time| time.min(SLOWEST)),
             };
         Ok(())
     }

@@ -8,13 +8,13 @@ import numpy as np
 
 class Hang(gym.Env):
     observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
-    action_space = gym.spaces.Discrete(2)
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
 
     made = 0
 
-    def __init__(self, render_mode=None):
+    def __init__(self, render_mode=None, start=0):
         self.render_mode = render_mode
+        self.action_space = gym.spaces.Discrete(2, start=start)
         Hang.made += 1
         self.pass_through("constructor")
 

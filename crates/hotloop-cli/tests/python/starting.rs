@@ -95,3 +95,22 @@ fn what_cannot_start_is_told_in_one_paragraph_before_anything_is_made() {
         assert!(!place.has("run"));
     }
 }
+
+#[test]
+fn br_62_a_policy_is_not_put_into_another_environment() {
+    let place = Place::new();
+    let toy = ["--set=env.import=hang_toy", "--set=env.kwargs.start=0"];
+    let new = ["train", "gymnasium:Hang-v0", "--steps=64"];
+    succeeds(&place, &[&new, RUN, &toy].concat());
+    place.change("run/config.toml", "start = 0", "start = 1");
+    for args in [
+        &["eval", "run"][..],
+        &["train", "--resume=run", "--steps=128"],
+    ] {
+        let ended = place.start(args).ends();
+        assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
+        let said =
+            "trained with the action space [Discrete(2 from 0)], which is [Discrete(2 from 1)] now";
+        assert!(ended.stderr.contains(said), "{args:?}: {ended:?}");
+    }
+}

@@ -95,16 +95,17 @@ impl EnvConfig {
                 return Err(error("wrappers", reason));
             }
         }
-        if let Some((name, odd)) = self
-            .kwargs
-            .iter()
-            .find_map(|(name, value)| Some((name, untold(value)?)))
-        {
+        let kwargs = self.kwargs.iter();
+        let kwargs = kwargs.map(|(name, value)| ("kwargs", name.clone(), value));
+        let wrappers = self.wrappers.iter();
+        let wrappers = wrappers.map(|wrapper| ("wrappers", wrapper.to_string(), wrapper));
+        let odd = |(key, name, value)| Some((key, name, untold(value)?));
+        if let Some((key, name, odd)) = kwargs.chain(wrappers).find_map(odd) {
             let reason = format!(
                 "{name} holds {odd}, which cannot be handed to Python: finite numbers, texts (in quotes where they \
                  look like something else), true, false, lists and tables can"
             );
-            return Err(error("kwargs", reason));
+            return Err(error(key, reason));
         }
         let json = |key, value: serde_json::Result<String>| {
             value.map_err(|e| error(key, format!("it cannot be handed to Python: {e}")))

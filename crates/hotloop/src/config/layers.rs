@@ -180,7 +180,19 @@ impl Layers {
         if key.is_empty() || value.is_empty() {
             return Err(not_pair());
         }
-        self.value(key, read_value(value), Origin::Flag("--set".to_string()))
+        let origin = Origin::Flag("--set".to_string());
+        if key.starts_with("env.kwargs.") && toml_value(value).is_none() && is_like_python(value) {
+            // As a text it would be true, or an environment's to stumble over.
+            return Err(ConfigError::BadValue {
+                key: key.to_string(),
+                value: value.to_string(),
+                origin,
+                expected: "a value as TOML writes it: true, false, 3, 0.5, [1, 2], { NAME = VALUE }, or a text, in \
+                           quotes if it is like one of these; for None leave the key out"
+                    .to_string(),
+            });
+        }
+        self.value(key, read_value(value), origin)
     }
 
     /// Sets one key from the text of a flag of its own (`--seed`), read as [`Layers::set`] reads it.
@@ -305,12 +317,19 @@ fn parse(text: &str, origin: &Origin) -> Result<Table, ConfigError> {
 
 /// A value as a user types it: TOML, or else a text.
 fn read_value(text: &str) -> Value {
-    toml::from_str::<Table>(&format!("value = {text}"))
-        .ok()
-        // A line break could smuggle in another key.
-        .filter(|table| table.len() == 1)
-        .and_then(|mut table| table.remove("value"))
-        .unwrap_or_else(|| Value::String(text.to_string()))
+    toml_value(text).unwrap_or_else(|| Value::String(text.to_string()))
+}
+
+fn toml_value(text: &str) -> Option<Value> {
+    let table = toml::from_str::<Table>(&format!("value = {text}")).ok();
+    // A line break could smuggle in another key.
+    let mut table = table.filter(|table| table.len() == 1)?;
+    table.remove("value")
+}
+
+/// Whether this is something else than a text in Python.
+fn is_like_python(text: &str) -> bool {
+    ["True", "False", "None"].contains(&text) || text.starts_with(['[', '{', '(', '"', '\''])
 }
 
 fn check_key(key: &str, value: &Value, origin: &Origin) -> Result<(), ConfigError> {

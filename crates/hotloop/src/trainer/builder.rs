@@ -153,7 +153,7 @@ impl TrainerBuilder {
         .staged(config.staged);
         let place = match resumed {
             Some(run) => {
-                let loaded = checkpointing::load(&run.checkpoints(), LAST, &mut learner)?;
+                let loaded = checkpointing::load(&run.checkpoints(), LAST, &spaces, &mut learner)?;
                 Place::Resumed(run, Box::new(loaded))
             }
             None => Place::New(run_dir),

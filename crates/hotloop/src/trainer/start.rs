@@ -141,6 +141,7 @@ impl Training {
         )?;
         Ok(Self {
             env: config.env.id.clone(),
+            spaces,
             seen: rollout.statistics(),
             progress: from.progress,
             config,

@@ -7,6 +7,7 @@ use crate::checkpointing::{self, Acting, BEST, Contents, LAST};
 use crate::config::{Config, Mode};
 use crate::evaluate::{EvalPlan, Stage};
 use crate::{Error, StopHandle, agent};
+use hotloop_env::Spaces;
 use hotloop_learn::{
     Algorithm, Choice, CopyCounters, CopyCounts, Learner, PolicyStore, StateStore, UpdateStats,
     device,
@@ -21,6 +22,7 @@ pub(super) struct Training {
     pub(super) config: Config,
     pub(super) run: RunDir,
     pub(super) env: String,
+    pub(super) spaces: Spaces,
     pub(super) algorithm: Arc<dyn Algorithm>,
     pub(super) learner: Learner,
     pub(super) store: Arc<PolicyStore>,
@@ -172,6 +174,7 @@ impl Training {
             false => None,
         };
         let contents = Contents {
+            spaces: &self.spaces,
             learner: &self.learner,
             progress: &self.progress,
             wall_s: self.reporter.totals().wall_s,

@@ -3,6 +3,7 @@ import faulthandler
 import gc
 import json
 import math
+import os
 import socket
 import sys
 
@@ -57,6 +58,8 @@ def prepare(channel, receive, install, memory, recipe):
         raise ImportError("%s; install Gymnasium (%s -m pip install gymnasium), or name an interpreter that has it "
                           "with env.python or HOTLOOP_PYTHON" % (error, sys.executable)) from None
     del gymnasium
+    # Modules of the user's may lie in the current folder. What is there is not to be taken for Python's own before.
+    sys.path.insert(0, os.getcwd())
     install()
     from hotloop_worker import lanes, results, shared, spaces
     make = lanes.maker(recipe)
@@ -85,9 +88,16 @@ def draw(channel, lanes, lane):
     """Sends the picture of a lane: width and height in four bytes each, then its pixels."""
     import numpy as np
     try:
-        frame = np.asarray(lanes.envs[lane].render())
+        given = lanes.envs[lane].render()
+        if given is None:
+            raise ValueError("render() returned None; the environment was made with render_mode = %r, and pictures come "
+                             "with \"rgb_array\"" % (lanes.envs[lane].render_mode,))
+        frame = np.asarray(given)
         if frame.ndim != 3 or frame.shape[2] != 3:
-            raise ValueError("render(): expected an array of height, width and 3, got %s" % shown(frame))
+            raise ValueError("render(): expected an array of height, width and 3, got %s" % shown(given))
+        if frame.dtype != np.uint8 and (frame.dtype.kind not in "iu" or np.any(frame < 0) or np.any(frame > 255)):
+            raise ValueError("render(): expected whole numbers from 0 to 255, got %s from %s to %s"
+                             % (shown(frame), frame.min(initial=0), frame.max(initial=0)))
         pixels = np.ascontiguousarray(frame, dtype=np.uint8)
     except BaseException as error:
         say(channel, b"n", told(error))

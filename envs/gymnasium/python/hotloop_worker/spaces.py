@@ -49,7 +49,7 @@ def describe(space, path, image, masked=False):
         return {"kind": "multi_binary", "n": int(np.prod(space.shape))}
     if isinstance(space, spaces.Dict):
         return {"kind": "dict", "entries": [[str(key), describe(part, path + [key], image)]
-                                            for key, part in space.spaces.items()]}
+                                            for key, part in entries(space)]}
     if isinstance(space, spaces.Tuple):
         return {"kind": "tuple", "items": [describe(part, path + [i], image)
                                            for i, part in enumerate(space.spaces)]}
@@ -60,6 +60,11 @@ def describe(space, path, image, masked=False):
     raise Unsupported(
         "%s: hotloop has no %s space; put a wrapper around the environment (env.wrappers) that turns it into Box, "
         "Discrete, MultiDiscrete, MultiBinary, Dict or Tuple" % (where(path), kind))
+
+
+def entries(space):
+    """Keys and parts of a Dict space, in an order that depends on nothing else: spaces that differ in it are equal."""
+    return sorted(space.spaces.items(), key=lambda entry: str(entry[0]))
 
 
 def sizes_of(space):
@@ -107,7 +112,7 @@ def writer(space, leaves, row, path):
     """A function that writes a value of the space into `row`. `leaves` is an iterator that it takes its own from."""
     spaces = gymnasium.spaces
     if isinstance(space, spaces.Dict):
-        parts = [(key, writer(part, leaves, row, path + [key])) for key, part in space.spaces.items()]
+        parts = [(key, writer(part, leaves, row, path + [key])) for key, part in entries(space)]
 
         def write_dict(value):
             for key, write in parts:
@@ -210,8 +215,8 @@ def reader(space, leaves, records):
     spaces = gymnasium.spaces
     lanes = records.shape[0]
     if isinstance(space, spaces.Dict):
-        keys = list(space.spaces)
-        parts = [reader(part, leaves, records) for part in space.spaces.values()]
+        keys = [key for key, _ in entries(space)]
+        parts = [reader(part, leaves, records) for _, part in entries(space)]
         return lambda: [dict(zip(keys, values)) for values in zip(*[part() for part in parts])] if parts else [{}] * lanes
     if isinstance(space, spaces.Tuple):
         parts = [reader(part, leaves, records) for part in space.spaces]
@@ -227,6 +232,21 @@ def reader(space, leaves, records):
     if isinstance(space, spaces.MultiDiscrete):
         start = np.ravel(getattr(space, "start", np.zeros_like(space.nvec)))
         return lambda: list((column.astype(space.dtype) + start).astype(space.dtype).reshape((lanes,) + shape))
-    if space.dtype.kind == "f":
+    if isinstance(space, spaces.MultiBinary):
         return lambda: list(column.astype(space.dtype).reshape((lanes,) + shape))
-    return lambda: list(np.rint(column).astype(space.dtype).reshape((lanes,) + shape))
+    read = column.copy if space.dtype.kind == "f" else lambda: np.rint(column)
+    low, high = inner_bounds(space)
+    if np.any(low.astype(column.dtype) != low) or np.any(high.astype(column.dtype) != high):
+        unbounded = read
+        read = lambda: np.clip(unbounded().astype(np.float64), low, high)
+    return lambda: list(read().astype(space.dtype).reshape((lanes,) + shape))
+
+
+def inner_bounds(space):
+    """A box's bounds as float64, never outside it. Actions come bounded, but in float32, which may round outwards."""
+    low, high = (np.ravel(bounds).astype(np.float64) for bounds in (space.low, space.high))
+    if space.dtype.kind in "iu":
+        # The greatest ones have no float64 of their own.
+        low = np.array([np.nextafter(x, 0) if int(x) < int(y) else x for x, y in zip(low, np.ravel(space.low))])
+        high = np.array([np.nextafter(x, 0) if int(x) > int(y) else x for x, y in zip(high, np.ravel(space.high))])
+    return low, high

@@ -216,6 +216,26 @@ fn what_a_preset_says_holds_whatever_the_one_beneath_says_of_an_algorithm() {
 }
 
 #[test]
+fn keyword_arguments_in_pythons_spelling_are_refused_and_texts_are_texts() {
+    for value in ["True", "False", "None", "[True]", "{'a': 1}", "(1, 2)"] {
+        let error = set(&format!("env.kwargs.slippery={value}")).unwrap_err();
+        for part in ["env.kwargs.slippery", value, "true, false"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+    for (value, read) in [
+        ("false", Value::Boolean(false)),
+        ("4x4", Value::String("4x4".into())),
+        ("'False'", Value::String("False".into())),
+        ("[1, 2]", Value::Array(vec![1.into(), 2.into()])),
+    ] {
+        let text = format!("env.kwargs.map={value}");
+        let (config, _) = Layers::new().set(&text).unwrap().finish();
+        assert_eq!(config.env.kwargs["map"], read);
+    }
+}
+
+#[test]
 fn a_name_that_others_use_is_understood() {
     let error = set("algo.lr=1e-3").unwrap_err();
     assert!(
