@@ -6,6 +6,7 @@
     python3 scripts/learning_curves.py cartpole bench-fast   # these rows only
     python3 scripts/learning_curves.py 'minatar-*'           # MinAtar: five games, half an hour or more
     python3 scripts/learning_curves.py 'mujoco-*'            # MuJoCo: needs the feature, and half an hour
+    python3 scripts/learning_curves.py lunar-lander          # in Python: needs `cargo xtask python`
     python3 scripts/learning_curves.py pong                  # Atari: needs the feature, and an hour or two
     python3 scripts/learning_curves.py --seeds 1-3 --runs curves cartpole
 
@@ -85,6 +86,7 @@ ROWS = [
         Row(f"mujoco-{preset}", preset, threshold, on_demand=True, over_seeds=over_seeds)
         for preset, (threshold, over_seeds) in MUJOCO.items()
     ),
+    Row("lunar-lander", "lunar-lander", 200, seeds=3, needed=3, on_demand=True),
     Row("pong", "pong", -12, seeds=2, needed=2, sampled=True, on_demand=True),
 ]
 

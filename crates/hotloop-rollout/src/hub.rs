@@ -11,6 +11,7 @@ use crate::schedule::{self, Course};
 use crate::slab::SegmentBuf;
 use crate::stats::Counters;
 use crate::ticket::{Acting, Outstanding, Quota, Right, Ticket};
+use crate::told::Told;
 use crate::watchdog::Stuck;
 use crate::{OnFault, RolloutConfig, RolloutError, Scheduler};
 use hotloop_env::{Beacons, Fault, Spaces};
@@ -69,6 +70,7 @@ pub(crate) struct Hub {
     /// In a replay: segments that came before their turn to be received.
     pub(crate) early: Mutex<Vec<Full>>,
     ended: Mutex<Option<RolloutError>>,
+    told: Told,
 }
 
 impl Hub {
@@ -119,6 +121,7 @@ impl Hub {
             course,
             early: Mutex::new(vec![]),
             ended: Mutex::new(None),
+            told: Told::default(),
         }
     }
 
@@ -214,7 +217,11 @@ impl Hub {
     pub(crate) fn fault(&self, fault: Fault) -> bool {
         let env = || self.config.env.clone();
         self.counters.fault(&fault);
-        tracing::warn!("{}, {fault}", self.config.env);
+        let told = Fault {
+            message: self.told.tell(&fault.message).into_owned(),
+            ..fault
+        };
+        tracing::warn!("{}, {told}", self.config.env);
         // Failures in a row are counted one by one: this is true once for each lane.
         let aside = fault.in_a_row == self.config.max_failures_in_a_row + 1;
         if self.config.on_fault == OnFault::Fail {

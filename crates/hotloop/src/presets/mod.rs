@@ -14,6 +14,7 @@ const PRESETS: &[(&str, &str)] = &[
         "inverted-double-pendulum",
         include_str!("inverted-double-pendulum.toml"),
     ),
+    ("lunar-lander", include_str!("lunar-lander.toml")),
     ("minatar-asterix", include_str!("minatar-asterix.toml")),
     ("minatar-breakout", include_str!("minatar-breakout.toml")),
     ("minatar-freeway", include_str!("minatar-freeway.toml")),

@@ -1,6 +1,7 @@
 """The environments of one worker: made, wrapped, and given their turns."""
 import importlib
 import os
+import sys
 
 import gymnasium
 
@@ -26,7 +27,13 @@ def find(name):
 def maker(recipe):
     """A function that makes one environment of the recipe."""
     for module in recipe["imports"]:
-        importlib.import_module(module)
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name not in (module, module.partition(".")[0]):
+                raise
+            raise ImportError("%s; it was looked for in the current folder, in PYTHONPATH and among what %s has installed "
+                              "(%s -m pip install -e FOLDER)" % (error, sys.executable, sys.executable)) from None
     wrappers = []
     for wrapper in recipe["wrappers"]:
         options = {} if isinstance(wrapper, str) else dict(wrapper)
@@ -36,7 +43,13 @@ def maker(recipe):
         kwargs.setdefault("render_mode", "rgb_array")
 
     def make():
-        env = gymnasium.make(recipe["id"], disable_env_checker=True, **kwargs)
+        try:
+            env = gymnasium.make(recipe["id"], disable_env_checker=True, **kwargs)
+        except (gymnasium.error.NameNotFound, gymnasium.error.NamespaceNotFound) as error:
+            if recipe["imports"]:
+                raise
+            raise type(error)("%s If a module registers it when it is imported, name that with env.import=MODULE." % error
+                              ) from None
         for wrap, options in wrappers:
             env = wrap(env, **options)
         return env
