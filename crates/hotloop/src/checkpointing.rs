@@ -142,10 +142,6 @@ pub(crate) fn load(
     let snapshot = checkpoint::load(dir, name)?;
     let state: State =
         serde_json::from_value(snapshot.state.clone()).map_err(|e| refuse(dir, name, e))?;
-    let then = state.interface.as_ref();
-    if let Some(reason) = then.and_then(|then| then.changed(&Interface::of(spaces))) {
-        return Err(refuse(dir, name, reason));
-    }
     let activation = learner.net().spec().body.activation();
     if let (Some(then), Some(now)) = (state.activation, activation)
         && then != now
@@ -167,6 +163,11 @@ pub(crate) fn load(
     snapshot.restore_params("adam.second", &mut second)?;
     let mut normalizer = learner.normalizer().clone();
     restore_normalizer(&snapshot, "normalize", &mut normalizer, dir, name)?;
+    // What has changed in shape has been told by its tensor.
+    let then = state.interface.as_ref();
+    if let Some(reason) = then.and_then(|then| then.changed(&Interface::of(spaces))) {
+        return Err(refuse(dir, name, reason));
+    }
     learner.restore(
         state.updates,
         &params,

@@ -74,6 +74,16 @@ def serve():
     sys.modules["hotloop_worker.serve"].main(channel, receive, lambda: install(rest), descriptors[2], recipe)
 
 
+def remove_shared_memory():
+    """Lets the process of `multiprocessing` that knows what shared memory environments have left remove it, and end:
+    killed with the others it could not. If children keep it waiting, the parent ends them first."""
+    try:
+        sys.modules["multiprocessing.resource_tracker"]._resource_tracker._stop()
+    except Exception:
+        # There is none.
+        pass
+
+
 parent = os.getppid()
 try:
     serve()
@@ -85,8 +95,6 @@ except BaseException:
         # It sees how this one ended, and ends the group.
         os._exit(1)
 finally:
-    if os.getppid() == parent:
-        # It ends the group.
-        os._exit(0)
-    # With whatever its environments have started and left: nobody else is there to do it.
+    remove_shared_memory()
+    # With whatever its environments have started and left: nobody else may be there to do it.
     os.killpg(0, signal.SIGKILL)
